@@ -1,0 +1,1 @@
+"""The three services, the rehearsal engine and the commands of slicewire."""

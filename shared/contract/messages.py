@@ -1,0 +1,284 @@
+"""Every message on the bus, as frozen values; `encode` and `decode` are the only edge.
+
+Readers tolerate unknown keys (a newer writer may say more); a message of a newer `schema` than
+ours is refused, since its known keys may have changed their meaning.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pydantic
+
+from shared.contract.generation import NONE, Generation
+from shared.domain.errors import Problem
+from shared.domain.gpu import Gpu
+from shared.domain.sharing import Share, SharingConfig
+from shared.domain.slots import Holder, SlotState
+
+SCHEMA = 1
+M = TypeVar("M")
+
+
+class UnreadableError(Exception):
+    """A message that cannot be read; the reader keeps what it had and says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """Who wrote a message, about which node, for which store and generation.
+
+    `writer` is new for each process. `store` is the bucket's creation time in ns (0: the writer
+    has not seen a store yet): of two values the one of the greater store is the newer.
+    """
+
+    node: str
+    writer: str
+    store: int = 0
+    generation: Generation = NONE
+    schema: int = SCHEMA
+
+
+# ------------------------------------------------------------------------------------- intent
+
+
+class SourceKind(enum.StrEnum):
+    """Which rule of selection chose the sharing text of a node."""
+
+    LABEL = "label"
+    RULE = "rule"
+    KEY = "key"  # the key named in the values
+    DEFAULT = "default"  # the key called `default`
+    ONLY = "only"
+    NONE = "none"  # nothing selected: unshared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the wanted sharing comes from."""
+
+    kind: SourceKind
+    config_map: str = ""
+    key: str = ""
+    resource_version: str = ""
+
+
+class ConfigState(enum.StrEnum):
+    """What became of the newest text for a node."""
+
+    APPLIED = "applied"
+    REFUSED = "refused"  # the last good text goes on serving
+    UNSHARED = "unshared"  # nothing selected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What the controller wants of one node."""
+
+    stamp: Stamp
+    sharing: SharingConfig
+    source: Source
+    state: ConfigState
+    problems: tuple[Problem, ...] = ()
+    mig_config: str = ""  # wanted name of `nvidia.com/mig.config`, empty for none
+    prepared_for: Generation | None = None
+
+
+# ---------------------------------------------------------------------------------- inventory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What the advertiser sees, and what each device is to offer under the stamped generation."""
+
+    stamp: Stamp
+    driver_version: str
+    cuda_version: tuple[int, int]
+    gpus: tuple[Gpu, ...]
+    shares: tuple[Share, ...]
+    paused_for: Generation | None = None  # NVML has been let go for this generation
+    traceparent: str = ""  # the change that this inventory answers; the file has no headers
+
+
+# ------------------------------------------------------------------------------------- ledger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """A slot that is not simply free: who holds it and since when. `holder` None: unresolved."""
+
+    slot: str
+    resource: str
+    gpu_uuid: str
+    state: SlotState
+    holder: Holder | None = None
+    since_ns: int = 0
+    trace: str = ""  # trace id of the Allocate call, empty where nobody asked us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotCounts:
+    """total = free + granted + held + retiring + unhealthy; `lost` stands outside the total."""
+
+    free: int = 0
+    granted: int = 0
+    held: int = 0
+    retiring: int = 0
+    unhealthy: int = 0
+    lost: int = 0
+
+    @property
+    def total(self) -> int:
+        """All slots that a device of the node still has."""
+        return self.free + self.granted + self.held + self.retiring + self.unhealthy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCounts:
+    """Slot counts of one resource on one GPU."""
+
+    gpu_uuid: str
+    resource: str
+    counts: SlotCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """Every slot of a node that somebody holds, and counts for all of them."""
+
+    stamp: Stamp
+    rows: tuple[LedgerRow, ...]
+    counts: tuple[DeviceCounts, ...]
+    held_for: Generation | None = None
+
+
+# --------------------------------------------------------------------------- hold and progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Which slots the agent wants withheld while it changes the hardware."""
+
+    stamp: Stamp
+    slots: tuple[str, ...] = ()
+    release_nvml: bool = False  # every NVML user of slicewire must let go of the driver
+    reason: str = ""
+
+
+class Phase(enum.StrEnum):
+    """Where a node's change stands."""
+
+    IDLE = "idle"
+    PREPARE = "prepare"  # asks the controller to cordon, pause and wait
+    HOLDING = "holding"
+    APPLYING = "applying"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What the agent does for the stamped generation, and what it needs from the controller."""
+
+    stamp: Stamp
+    phase: Phase
+    sentence: str
+    slots: tuple[str, ...] = ()
+    blockers: tuple[Holder, ...] = ()
+    components: tuple[str, ...] = ()  # GPU Operator components to pause
+    step: str = ""
+
+
+# -------------------------------------------------------------------------------- facts, spans
+
+
+class FactKind(enum.StrEnum):
+    """What the stream `facts` tells."""
+
+    GRANTED = "granted"
+    RELEASED = "released"
+    CONFLICT = "conflict"
+    HEALTH = "health"
+    STEP = "step"
+    REFUSED = "refused"
+    REGISTERED = "registered"
+    TAKEN_OVER = "taken_over"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Something that happened on a node; `id` makes publishing it twice harmless."""
+
+    stamp: Stamp
+    id: str
+    kind: FactKind
+    at_ns: int
+    sentence: str
+    gpu_uuid: str = ""
+    resource: str = ""
+    slots: tuple[str, ...] = ()
+    holders: tuple[Holder, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanRecord:
+    """A finished span, as `slicewire trace` reads it. Times in ns since the epoch, ids in hex."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str
+    name: str
+    service: str
+    node: str
+    start_ns: int
+    end_ns: int
+    ok: bool = True
+    error: str = ""
+    attributes: dict[str, str | int | float | bool] = field(default_factory=dict)
+    links: tuple[str, ...] = ()  # trace ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spans:
+    """A batch of finished spans of one service."""
+
+    stamp: Stamp
+    spans: tuple[SpanRecord, ...]
+
+
+# -------------------------------------------------------------------------------------- edge
+
+
+@functools.cache
+def _adapter(kind: Hashable) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(kind)
+
+
+def encode(message: Any) -> bytes:
+    """Write a message as JSON bytes; equal messages give equal bytes."""
+    return _adapter(type(message)).dump_json(message)
+
+
+def decode(kind: type[M], data: bytes) -> M:
+    """Read JSON bytes as a message of `kind`.
+
+    Raises:
+        UnreadableError: not JSON, not of this kind, or of a newer schema than ours.
+    """
+    try:
+        message: M = _adapter(kind).validate_json(data)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "(the whole text)"
+        raise UnreadableError(f"{kind.__name__}: {place}: {first['msg']}") from error
+    stamp = getattr(message, "stamp", None)
+    if isinstance(stamp, Stamp) and stamp.schema > SCHEMA:
+        raise UnreadableError(
+            f"{kind.__name__} from {stamp.writer} has schema {stamp.schema}, this version reads up"
+            f" to {SCHEMA}: update slicewire on this side"
+        )
+    return message

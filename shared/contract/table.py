@@ -1,0 +1,148 @@
+"""The one table of what stands on the bus: who writes it, who reads it, how much it may hold.
+
+From it come stream configuration (`streams`), accounts and permissions (`permissions`), and the
+pages under docs/contract. Nothing about the bus is said a second time elsewhere.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from shared.contract import messages
+
+
+class Role(enum.StrEnum):
+    """Who speaks on the bus."""
+
+    CONTROLLER = "controller"
+    ADVERTISER = "advertiser"
+    ALLOCATOR = "allocator"
+    AGENT = "agent"
+    COMMAND = "command"  # slicewire status, who, trace: reads only
+
+
+NODE_ROLES = (Role.ADVERTISER, Role.ALLOCATOR, Role.AGENT)
+STORE_KEY = "_store"  # holds the bucket's creation time; all may read it
+CONTROLLER_PLACE = "_controller"  # stands where a node's token would; no node has this name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """State: one value a node, the newest counts. Sizes in bytes."""
+
+    name: str
+    message: type[Any]
+    writer: Role
+    readers: tuple[Role, ...]
+    says: str
+    max_value_bytes: int = 1 << 20
+
+    @property
+    def stream(self) -> str:
+        """Name of the JetStream stream behind the bucket."""
+        return f"KV_{self.name}"
+
+    def key(self, token: str) -> str:
+        """Subject that a value is written to."""
+        return f"$KV.{self.name}.{token}"
+
+    def heard(self, token: str) -> str:
+        """Subject on which a stored value is republished; nobody may publish there."""
+        return f"sw.{self.name}.{token}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """Facts: appended, bounded by age and size, read by people. Age in seconds, size in bytes."""
+
+    name: str
+    message: type[Any]
+    writers: tuple[Role, ...]
+    says: str
+    max_age_s: int
+    max_bytes: int
+
+
+BUCKETS = (
+    Bucket(
+        name="intent",
+        message=messages.Intent,
+        writer=Role.CONTROLLER,
+        readers=(Role.ADVERTISER, Role.AGENT, Role.COMMAND),
+        says="wanted sharing and geometry of the node, with their source",
+    ),
+    Bucket(
+        name="inventory",
+        message=messages.Inventory,
+        writer=Role.ADVERTISER,
+        readers=(Role.ALLOCATOR, Role.AGENT, Role.CONTROLLER, Role.COMMAND),
+        says="GPUs, MIG devices, health and why; what each device is to offer",
+    ),
+    Bucket(
+        name="ledger",
+        message=messages.Ledger,
+        writer=Role.ALLOCATOR,
+        readers=(Role.AGENT, Role.CONTROLLER, Role.COMMAND),
+        says="holders of slots, counts, the hold that is in force",
+    ),
+    Bucket(
+        name="hold",
+        message=messages.Hold,
+        writer=Role.AGENT,
+        readers=(Role.ALLOCATOR, Role.ADVERTISER, Role.CONTROLLER, Role.COMMAND),
+        says="slots to withhold for a generation, and whether NVML must be let go",
+    ),
+    Bucket(
+        name="progress",
+        message=messages.Progress,
+        writer=Role.AGENT,
+        readers=(Role.CONTROLLER, Role.COMMAND),
+        says="where a change stands and what it needs",
+    ),
+)
+
+LOGS = (
+    Log(
+        name="facts",
+        message=messages.Fact,
+        writers=(Role.CONTROLLER, *NODE_ROLES),
+        says="granted, released, conflict, health, step, refused",
+        max_age_s=24 * 3600,
+        max_bytes=64 << 20,
+    ),
+    Log(
+        name="spans",
+        message=messages.Spans,
+        writers=(Role.CONTROLLER, *NODE_ROLES),
+        says="finished spans, for `slicewire trace`",
+        max_age_s=3600,
+        max_bytes=64 << 20,
+    ),
+)
+
+
+def bucket(name: str) -> Bucket:
+    """Return the bucket of this name; a KeyError is a mistake in our own code."""
+    return {each.name: each for each in BUCKETS}[name]
+
+
+def node_token(node: str) -> str:
+    """A node's name as one subject token: dots become `_`, which no node name holds."""
+    return node.replace(".", "_")
+
+
+def node_of_token(token: str) -> str:
+    """The node's name behind a subject token."""
+    return token.replace("_", ".")
+
+
+def reads(role: Role) -> tuple[Bucket, ...]:
+    """Buckets that a role reads, in table order."""
+    return tuple(each for each in BUCKETS if role in each.readers)
+
+
+def writes(role: Role) -> tuple[Bucket, ...]:
+    """Buckets that a role writes, in table order."""
+    return tuple(each for each in BUCKETS if each.writer is role)

@@ -1,0 +1,1 @@
+"""Values of the trade: GPUs, MIG devices, slots, holders, problems. Frozen and pure."""

@@ -1,0 +1,91 @@
+"""Sharing as the product understands it, after a user's text was read.
+
+`shared.sharing.load` makes a `SharingConfig` of a text; the controller publishes it in `intent`;
+the advertiser applies it to hardware (`Share`); the allocator turns shares into offers.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+GPU_RESOURCE = "nvidia.com/gpu"
+
+
+class Strategy(enum.StrEnum):
+    """How replicas of one device share it; the values are those of `gpu.sharing-strategy`."""
+
+    NONE = "none"
+    TIME_SLICING = "time-slicing"
+    MPS = "mps"
+
+
+class MigStrategy(enum.StrEnum):
+    """How MIG devices are named as resources (NVIDIA's flag)."""
+
+    NONE = "none"
+    SINGLE = "single"
+    MIXED = "mixed"
+
+
+class AllocationPolicy(enum.StrEnum):
+    """Which free slots GetPreferredAllocation proposes."""
+
+    DISTRIBUTED = "distributed"
+    PACKED = "packed"
+    DISTINCT = "distinct"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedResource:
+    """One entry of `sharing.<strategy>.resources`: this resource's devices get `replicas` slots.
+
+    `name` is the full resource name; `rename` the full name to advertise instead, None to keep
+    it; `devices` are texts ("0", "1:0", a UUID), None for all.
+    """
+
+    name: str
+    replicas: int
+    rename: str | None = None
+    devices: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingConfig:
+    """A normalised sharing text. The default is an unshared node."""
+
+    strategy: Strategy = Strategy.NONE
+    resources: tuple[SharedResource, ...] = ()
+    fail_requests_greater_than_one: bool = False
+    mig_strategy: MigStrategy = MigStrategy.NONE
+    allocation_policy: AllocationPolicy = AllocationPolicy.DISTRIBUTED
+
+
+UNSHARED = SharingConfig()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one device (GPU or MIG device) is to offer; replicas 1 means whole."""
+
+    uuid: str
+    gpu_uuid: str
+    gpu_index: int
+    resource: str
+    replicas: int
+    strategy: Strategy = Strategy.NONE
+    renamed: bool = False
+    fail_requests_greater_than_one: bool = False
+    policy: AllocationPolicy = AllocationPolicy.DISTRIBUTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What one device offers of one resource: `slots` are listed, `retiring` only finish."""
+
+    uuid: str
+    gpu_uuid: str
+    gpu_index: int
+    resource: str
+    slots: tuple[str, ...]
+    retiring: tuple[str, ...] = ()
