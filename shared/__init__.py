@@ -1,1 +1,1 @@
-"""What the services share, from pure values (`domain`) up to adapters (`bus`, `nvml`, `kubelet`)."""
+"""What the services share, from pure values (`domain`) up to adapters (`bus`, `nvml`)."""

@@ -7,8 +7,6 @@ ours is refused, since its known keys may have changed their meaning.
 from __future__ import annotations
 
 import enum
-import functools
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -253,9 +251,13 @@ class Spans:
 # -------------------------------------------------------------------------------------- edge
 
 
-@functools.cache
-def _adapter(kind: Hashable) -> pydantic.TypeAdapter[Any]:
-    return pydantic.TypeAdapter(kind)
+_ADAPTERS: dict[type[Any], pydantic.TypeAdapter[Any]] = {}  # built once a process, at first use
+
+
+def _adapter(kind: type[Any]) -> pydantic.TypeAdapter[Any]:
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = pydantic.TypeAdapter(kind)
+    return _ADAPTERS[kind]
 
 
 def encode(message: Any) -> bytes:

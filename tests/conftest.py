@@ -1,0 +1,24 @@
+"""Guards for every test: nothing blocks the loop, hypothesis runs by a fixed profile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+from blockbuster import BlockBuster, blockbuster_ctx
+
+hypothesis.settings.register_profile(
+    "ci", derandomize=True, max_examples=60, deadline=None, print_blob=True
+)
+hypothesis.settings.register_profile("dev", max_examples=30, deadline=None)
+hypothesis.settings.register_profile("long", max_examples=2000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("SLICEWIRE_PROPS", "ci"))
+
+
+@pytest.fixture(autouse=True)
+def blockbuster() -> Iterator[BlockBuster]:
+    """Fail a test whose event loop is blocked by a call of ours."""
+    with blockbuster_ctx(["services", "shared"]) as guard:
+        yield guard

@@ -1,0 +1,1 @@
+"""Helpers for tests; imported by name, never from conftest."""
