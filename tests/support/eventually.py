@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 async def eventually(condition: Callable[[], T | Awaitable[T]], *, within: float = 5.0) -> T:
-    """Return the condition's first true value; AssertionError with its last value after `within` s."""
+    """Return the first true value; after `within` seconds an AssertionError with the last one."""
     loop = asyncio.get_running_loop()
     end = loop.time() + within
     while True:

@@ -1,0 +1,71 @@
+"""Who serves: an flock on one file. A second process loads, waits, and takes over when it falls.
+
+The kernel drops the lock when its holder dies, so a crash never blocks the successor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import pathlib
+from types import TracebackType
+
+from shared.runtime import clock
+
+POLL_S = 0.05  # flock has no asynchronous wait; a look costs one system call
+
+
+class ServingLock:
+    """`async with ServingLock(path):` holds the lock; entering waits until it is free."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    async def acquire(self) -> None:
+        """Wait until this process holds the lock. Cancelling the wait leaves nothing open."""
+        file = await asyncio.to_thread(_open, self._path)
+        try:
+            while not _try_lock(file):
+                await clock.sleep(POLL_S)
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+
+    def release(self) -> None:
+        """Let the successor serve; releasing twice is harmless."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this process serves."""
+        return self._file is not None
+
+    async def __aenter__(self) -> ServingLock:
+        await self.acquire()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _open(path: pathlib.Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _try_lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,166 @@
+"""What every service runs on: mailbox, back-off, state files, the serving lock, settings."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+from pydantic import Field
+
+from shared.runtime import backoff, boot, files, latest, locks, settings
+
+
+async def test_a_mailbox_hands_over_only_the_newest_value() -> None:
+    box: latest.Latest[int] = latest.Latest()
+    box.put(1)
+    box.put(2)
+    assert await box.get() == 2
+    waiting = asyncio.ensure_future(box.get())  # noqa: TID251 - awaited three lines below
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    box.put(3)
+    assert await waiting == 3
+
+
+def test_waits_double_up_to_the_bound_and_start_again_after_a_success() -> None:
+    waits = backoff.Backoff(first=0.1, most=5, jitter=lambda: 1.0)
+    assert [waits.next() for _ in range(8)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5]
+    waits.reset()
+    assert waits.next() == 0.1
+
+
+def test_jitter_never_waits_longer_than_the_bound_nor_less_than_half() -> None:
+    assert backoff.Backoff(first=1, most=5, jitter=lambda: 0.0).next() == 0.5
+
+
+async def test_a_state_file_gives_back_what_was_written_with_its_boot(
+    tmp_path: pathlib.Path,
+) -> None:
+    store = files.Store(tmp_path / "new folder" / "x.json", kind="ledger")
+    assert await store.read() is None
+    await store.write(b'{"a":1}\n{"b":2}', "boot-1")
+    assert await store.read() == files.Saved(b'{"a":1}\n{"b":2}', "boot-1", 1)
+    assert [path.name for path in store.path.parent.iterdir()] == ["x.json"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda raw: raw[:-1] + b"x", id="a byte of the payload changed"),
+        pytest.param(lambda raw: raw[: len(raw) // 2], id="cut in half"),
+        pytest.param(lambda _: b"", id="empty"),
+        pytest.param(lambda _: b"\x00\xff", id="rubbish"),
+        pytest.param(lambda raw: raw.replace(b'"ledger"', b'"other"'), id="another kind"),
+        pytest.param(lambda raw: raw.replace(b'"version": 1', b'"version": 2'), id="newer"),
+    ],
+)
+async def test_a_file_that_cannot_be_believed_is_left_out_with_a_warning(
+    spoil: object, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = files.Store(tmp_path / "x.json", kind="ledger")
+    await store.write(b"payload", "boot-1")
+    raw = store.path.read_bytes()
+    store.path.write_bytes(spoil(raw))  # type: ignore[operator]  # a lambda of the parameters
+    assert await store.read() is None
+    assert "starting without it" in caplog.text
+
+
+async def test_the_second_process_serves_when_the_first_one_lets_go(tmp_path: pathlib.Path) -> None:
+    first, second = locks.ServingLock(tmp_path / "a.lock"), locks.ServingLock(tmp_path / "a.lock")
+    await first.acquire()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await second.acquire()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(second.acquire(), name="successor")
+        first.release()
+    assert (first.held, second.held) == (False, True)
+    second.release()
+
+
+async def test_a_cancelled_wait_for_the_lock_leaves_no_file_open(tmp_path: pathlib.Path) -> None:
+    open_before = len(os.listdir("/proc/self/fd"))
+    async with locks.ServingLock(tmp_path / "a.lock"):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await locks.ServingLock(tmp_path / "a.lock").acquire()
+    assert len(os.listdir("/proc/self/fd")) == open_before
+
+
+def test_an_unreadable_boot_id_equals_no_boot(tmp_path: pathlib.Path) -> None:
+    assert boot.boot_id(str(tmp_path / "none")) == "unknown"
+
+
+class Sample(settings.Settings):
+    """Settings of a test."""
+
+    node_name: str = Field(description="the node's name")
+    period_s: float = Field(default=10.0, gt=0, description="seconds between looks")
+
+
+def test_the_flag_wins_over_the_variable_and_the_variable_over_the_default() -> None:
+    environ = {"SLICEWIRE_NODE_NAME": "env", "SLICEWIRE_PERIOD_S": "3", "SLICEWIRE_OTHER": "x"}
+    loaded = settings.load(Sample, ["--node-name", "flag"], environ, "sample")
+    assert loaded == Sample(node_name="flag", period_s=3.0)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ([], "--node-name (or SLICEWIRE_NODE_NAME)"),
+        (["--node-name", "a", "--period-s", "-1"], "--period-s"),
+        (["--node-name", "a", "--period-s", "soon"], "not 'soon'"),
+        (["--node", "a", "--colour", "red"], "--colour"),
+    ],
+    ids=["missing", "out of range", "not a number", "unknown flag"],
+)
+def test_a_wrong_setting_ends_with_status_2_and_names_itself(
+    argv: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        settings.load(Sample, argv, {}, "sample")
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+SERVICE = """
+import asyncio, sys
+from shared.runtime import service
+async def main():
+    print("ready", flush=True)
+    {body}
+sys.exit(service.run(main, "sample"))
+"""
+
+
+def start(body: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", SERVICE.format(body=body)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_signal_runs_the_clean_up_and_ends_with_0(number: signal.Signals) -> None:
+    body = "try: await asyncio.Event().wait()\n    finally: print('cleaned', flush=True)"
+    with start(body) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=10)
+    assert (out, process.returncode) == ("cleaned\n", 0)
+
+
+def test_an_error_that_nothing_handled_ends_with_1_and_one_json_line() -> None:
+    with start("raise ValueError('boom')") as process:
+        _, err = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert '"level": "error"' in err
+    assert "boom" in err
