@@ -1,0 +1,111 @@
+"""gRPC over unix sockets: serve handlers on a path, call a path with a deadline.
+
+The allocator and the fake kubelet both stand on this. A server here really goes away when it is
+closed: grpclib alone would go on answering on the connections it already has, so the kubelet would
+never see a plugin end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pathlib
+import stat
+from collections.abc import AsyncIterator, Collection
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, cast
+
+from grpclib import client, exceptions, server
+
+if TYPE_CHECKING:
+    from grpclib._typing import IServable
+    from grpclib.protocol import H2Protocol
+
+# A unix socket's address holds 108 bytes, the last of them a zero.
+LONGEST_PATH: Final = 107
+
+# What a call raises when nobody answers: no socket, nobody behind it, gone meanwhile, too late.
+# (TimeoutError is an OSError.)
+UNREACHABLE: Final = (OSError, exceptions.StreamTerminatedError)
+
+
+class UnixServer:
+    """Handlers served on one socket file; a stale file in its place is removed at start."""
+
+    def __init__(self, path: str | pathlib.Path, handlers: Collection[IServable]) -> None:
+        self.path = pathlib.Path(path)
+        self._server = _HangingUpServer(handlers)
+        self._inode = 0
+
+    async def start(self) -> None:
+        """Listen. OSError where the path is too long or its folder is not there."""
+        if len(os.fsencode(self.path)) > LONGEST_PATH:
+            raise OSError(
+                f"the socket path {self.path} is longer than {LONGEST_PATH} bytes; "
+                "choose a shorter folder"
+            )
+        await asyncio.to_thread(_remove_socket, self.path)
+        await self._server.start(path=str(self.path))
+        self._inode = (await asyncio.to_thread(self.path.stat)).st_ino
+
+    async def close(self) -> None:
+        """Stop listening, end the calls and connections in progress, remove our socket file."""
+        await self._server.hang_up()
+        await asyncio.to_thread(_remove_socket, self.path, self._inode)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class _HangingUpServer(server.Server):
+    """grpclib's server, which can also end the connections that it has accepted."""
+
+    def __init__(self, handlers: Collection[IServable]) -> None:
+        super().__init__(handlers)
+        self._accepted: dict[H2Protocol, server.Handler] = {}
+
+    def _protocol_factory(self) -> H2Protocol:
+        self._accepted = {old: it for old, it in self._accepted.items() if not it.closing}
+        protocol = super()._protocol_factory()
+        self._accepted[protocol] = cast("server.Handler", protocol.handler)
+        return protocol
+
+    async def hang_up(self) -> None:
+        """Cancel the calls in progress, let them say goodbye, then close their connections."""
+        self.close()
+        for protocol, handler in self._accepted.items():
+            await handler.wait_closed()
+            protocol.processor.close()
+        await self.wait_closed()
+
+
+def _remove_socket(path: pathlib.Path, inode: int | None = None) -> None:
+    """Remove a socket file, given an inode only that very file: a successor's stays."""
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        if stat.S_ISSOCK(found.st_mode) and inode in (None, found.st_ino):
+            path.unlink()
+
+
+@contextlib.asynccontextmanager
+async def channel(path: str | pathlib.Path) -> AsyncIterator[client.Channel]:
+    """Open a client channel to a socket file and close it at the end of the block.
+
+    The connection is made by the first call; give each call its own `timeout=`. Calls raise one of
+    `UNREACHABLE`, or GRPCError with the peer's answer.
+    """
+    connection = client.Channel(path=str(path))
+    try:
+        yield connection
+    finally:
+        connection.close()

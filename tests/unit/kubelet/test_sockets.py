@@ -1,0 +1,110 @@
+"""gRPC over unix sockets, between real servers and clients."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import socket
+
+import pytest
+from grpclib import server
+
+from shared.kubelet import sockets
+from shared.kubelet.v1beta1 import api_grpc, api_pb2
+
+
+class Registry(api_grpc.RegistrationBase):
+    """Answers each Register, or keeps the caller waiting for ever."""
+
+    def __init__(self, *, answers: bool = True) -> None:
+        self.answers = answers
+        self.asked = asyncio.Event()
+
+    async def Register(  # noqa: N802 - the name is the protocol's
+        self, stream: server.Stream[api_pb2.RegisterRequest, api_pb2.Empty]
+    ) -> None:
+        await stream.recv_message()
+        self.asked.set()
+        if not self.answers:
+            await asyncio.get_running_loop().create_future()
+        await stream.send_message(api_pb2.Empty())
+
+
+async def register(path: pathlib.Path, timeout: float = 5.0) -> None:
+    """Call Register on a path once."""
+    async with sockets.channel(path) as channel:
+        stub = api_grpc.RegistrationStub(channel)
+        await stub.Register(api_pb2.RegisterRequest(), timeout=timeout)
+
+
+async def test_a_served_path_answers_and_its_file_is_gone_afterwards(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A server answers on its socket file, and removes the file when it closes."""
+    path = tmp_path / "s.sock"
+    async with sockets.UnixServer(path, [Registry()]):
+        await register(path)
+    assert not path.exists()
+
+
+async def test_a_stale_socket_file_is_replaced(tmp_path: pathlib.Path) -> None:
+    """A socket file left by a killed process doesn't keep its successor from serving."""
+    path = tmp_path / "s.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    async with sockets.UnixServer(path, [Registry()]):
+        await register(path)
+
+
+async def test_a_closing_server_leaves_its_successors_file_alone(tmp_path: pathlib.Path) -> None:
+    """Two processes that overlap on one path: the older one's end doesn't take the newer's file."""
+    path = tmp_path / "s.sock"
+    older = sockets.UnixServer(path, [Registry()])
+    await older.start()
+    async with sockets.UnixServer(path, [Registry()]):
+        await older.close()
+        await register(path)
+
+
+async def test_closing_ends_calls_in_progress_and_idle_connections(tmp_path: pathlib.Path) -> None:
+    """A client that waits for an answer, or only stays connected, sees that the server went."""
+    path = tmp_path / "s.sock"
+    registry = Registry()
+    served = sockets.UnixServer(path, [registry])
+    await served.start()
+    async with sockets.channel(path) as channel, asyncio.timeout(5), asyncio.TaskGroup() as group:
+        stub = api_grpc.RegistrationStub(channel)
+        await stub.Register(api_pb2.RegisterRequest())
+        registry.answers = False
+        registry.asked.clear()
+        waiting = group.create_task(_failure(stub), name="waiting call")
+        await registry.asked.wait()
+        await served.close()
+        assert isinstance(await waiting, sockets.UNREACHABLE)
+        assert isinstance(await _failure(stub), sockets.UNREACHABLE)
+
+
+async def _failure(stub: api_grpc.RegistrationStub) -> Exception | None:
+    try:
+        await stub.Register(api_pb2.RegisterRequest())
+    except Exception as error:
+        return error
+    return None
+
+
+async def test_a_call_past_its_deadline_and_a_path_nobody_serves_count_as_unreachable(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Both are what a caller answers with back-off."""
+    path = tmp_path / "s.sock"
+    with pytest.raises(sockets.UNREACHABLE):
+        await register(path)
+    async with sockets.UnixServer(path, [Registry(answers=False)]):
+        with pytest.raises(sockets.UNREACHABLE):
+            await register(path, timeout=0.05)
+
+
+async def test_a_path_too_long_for_a_socket_is_refused_in_words(tmp_path: pathlib.Path) -> None:
+    """The kernel's own message doesn't say what to do."""
+    with pytest.raises(OSError, match="choose a shorter folder"):
+        await sockets.UnixServer(tmp_path / ("x" * 120), [Registry()]).start()
