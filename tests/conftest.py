@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 
@@ -15,6 +16,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("dev", max_examples=30, deadline=None)
 hypothesis.settings.register_profile("long", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("SLICEWIRE_PROPS", "ci"))
+
+# Python 3.11's policy makes a loop for whoever asks first; pytest-asyncio asks and never closes it.
+asyncio.set_event_loop(None)
 
 
 @pytest.fixture(autouse=True)

@@ -237,7 +237,7 @@ class SpanRecord:
     ok: bool = True
     error: str = ""
     attributes: dict[str, str | int | float | bool] = field(default_factory=dict)
-    links: tuple[str, ...] = ()  # trace ids
+    links: tuple[str, ...] = ()  # traceparents of spans in other traces that belong to this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
