@@ -15,7 +15,7 @@ import pydantic
 from shared.contract.generation import NONE, Generation
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
-from shared.domain.sharing import Share, SharingConfig
+from shared.domain.sharing import Share, SharingConfig, SourceKind
 from shared.domain.slots import Holder, SlotState
 
 SCHEMA = 1
@@ -42,17 +42,6 @@ class Stamp:
 
 
 # ------------------------------------------------------------------------------------- intent
-
-
-class SourceKind(enum.StrEnum):
-    """Which rule of selection chose the sharing text of a node."""
-
-    LABEL = "label"
-    RULE = "rule"
-    KEY = "key"  # the key named in the values
-    DEFAULT = "default"  # the key called `default`
-    ONLY = "only"
-    NONE = "none"  # nothing selected: unshared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

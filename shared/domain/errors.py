@@ -9,6 +9,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A 1-based line and column of a text; 0 where there is no text."""
+
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One mistake: where it stands (path, 1-based line and column), what it is, what to write."""
 

@@ -7,7 +7,9 @@ the advertiser applies it to hardware (`Share`); the allocator turns shares into
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from shared.domain.errors import Place, Problem
 
 GPU_RESOURCE = "nvidia.com/gpu"
 
@@ -36,29 +38,48 @@ class AllocationPolicy(enum.StrEnum):
     DISTINCT = "distinct"
 
 
+class SourceKind(enum.StrEnum):
+    """Which rule of selection chose the sharing text of a node."""
+
+    LABEL = "label"
+    RULE = "rule"
+    KEY = "key"  # the key named in the values
+    DEFAULT = "default"  # the key called `default`
+    ONLY = "only"
+    NONE = "none"  # nothing selected: unshared
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedResource:
     """One entry of `sharing.<strategy>.resources`: this resource's devices get `replicas` slots.
 
     `name` is the full resource name; `rename` the full name to advertise instead, None to keep
-    it; `devices` are texts ("0", "1:0", a UUID), None for all.
+    it; `devices` are texts ("0", "1:0", a UUID), None for all. The places say where the entry and
+    its devices stand in the text, for refusals that need the hardware; they never make two
+    entries differ.
     """
 
     name: str
     replicas: int
     rename: str | None = None
     devices: tuple[str, ...] | None = None
+    place: Place = field(default=Place(), compare=False)
+    device_places: tuple[Place, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingConfig:
-    """A normalised sharing text. The default is an unshared node."""
+    """A normalised sharing text. The default is an unshared node.
+
+    `warnings` are what the writer of the text should know although it is accepted.
+    """
 
     strategy: Strategy = Strategy.NONE
     resources: tuple[SharedResource, ...] = ()
     fail_requests_greater_than_one: bool = False
     mig_strategy: MigStrategy = MigStrategy.NONE
     allocation_policy: AllocationPolicy = AllocationPolicy.DISTRIBUTED
+    warnings: tuple[Problem, ...] = field(default=(), compare=False)
 
 
 UNSHARED = SharingConfig()
@@ -66,7 +87,10 @@ UNSHARED = SharingConfig()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one device (GPU or MIG device) is to offer; replicas 1 means whole."""
+    """What one device (GPU or MIG device) is to offer; replicas 1 means whole.
+
+    `parts` are the MIG devices inside a GPU that is offered itself (MIG strategy none).
+    """
 
     uuid: str
     gpu_uuid: str
@@ -77,6 +101,7 @@ class Share:
     renamed: bool = False
     fail_requests_greater_than_one: bool = False
     policy: AllocationPolicy = AllocationPolicy.DISTRIBUTED
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
