@@ -26,6 +26,8 @@ class Role(enum.StrEnum):
 NODE_ROLES = (Role.ADVERTISER, Role.ALLOCATOR, Role.AGENT)
 STORE_KEY = "_store"  # holds the bucket's creation time; all may read it
 CONTROLLER_PLACE = "_controller"  # stands where a node's token would; no node has this name
+MAX_PAYLOAD_BYTES = 1 << 20  # the server closes a connection that sends more, headers included
+HEADER_ROOM_BYTES = 4096  # for traceparent and message id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,7 @@ class Bucket:
     writer: Role
     readers: tuple[Role, ...]
     says: str
-    max_value_bytes: int = 1 << 20
+    max_value_bytes: int = MAX_PAYLOAD_BYTES - HEADER_ROOM_BYTES
 
     @property
     def stream(self) -> str:
@@ -63,6 +65,15 @@ class Log:
     says: str
     max_age_s: int
     max_bytes: int
+
+    @property
+    def stream(self) -> str:
+        """Name of the JetStream stream behind the log."""
+        return self.name
+
+    def subject(self, token: str, leaf: str) -> str:
+        """Subject of one entry; `leaf` is the fact's kind, or the trace of a batch of spans."""
+        return f"{self.name}.{token}.{leaf}"
 
 
 BUCKETS = (
@@ -126,6 +137,11 @@ LOGS = (
 def bucket(name: str) -> Bucket:
     """Return the bucket of this name; a KeyError is a mistake in our own code."""
     return {each.name: each for each in BUCKETS}[name]
+
+
+def log(name: str) -> Log:
+    """Return the log of this name; a KeyError is a mistake in our own code."""
+    return {each.name: each for each in LOGS}[name]
 
 
 def node_token(node: str) -> str:
