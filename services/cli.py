@@ -1,0 +1,74 @@
+"""The console command `slicewire`: finds the sub-command and hands it the rest of the line.
+
+A sub-command imports its service only when chosen, so `slicewire --help` starts fast and a node
+image needs no client library of the cluster. Also `python -m services.cli`, for processes that
+must run under the very same interpreter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+
+from services.commands import catalogue
+from shared import version
+
+EPILOG = "Exit status: 0 yes, 1 no (refused, not found, not as expected), 2 the call is wrong."
+
+
+def usage() -> str:
+    """Write the page that `slicewire --help` shows."""
+    sections = (
+        ("For people", catalogue.PEOPLE),
+        ("Services", catalogue.SERVICES),
+        ("Simulated hardware", catalogue.SIMULATION),
+    )
+    width = max(len(command.words) for command in catalogue.ALL)
+    lines = [
+        "usage: slicewire COMMAND [ARGUMENTS]",
+        "",
+        "GPU sharing for Kubernetes: slots of time-sliced GPUs, who holds them, and why.",
+    ]
+    for title, commands in sections:
+        lines += ["", f"{title}:"]
+        lines += [f"  {command.words:<{width}}  {command.says}" for command in commands]
+    lines += ["", "`slicewire COMMAND --help` says more; `slicewire --version` says which this is."]
+    lines += ["", EPILOG]
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status is the sub-command's."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] in (["-h"], ["--help"], ["help"]):
+        sys.stdout.write(usage() + "\n")
+        return 0
+    if words[:1] == ["--version"]:
+        sys.stdout.write(f"slicewire {version.__version__}\n")
+        return 0
+    found = catalogue.find(words)
+    if found is None:
+        sys.stderr.write(_not_found(words) + "\n")
+        return 2
+    command, rest = found
+    return command.run(rest)
+
+
+def _not_found(words: Sequence[str]) -> str:
+    if not words:
+        return usage()
+    same = [each.words for each in catalogue.ALL if each.words.split()[0] == words[0]]
+    typed = " ".join(words[:2] if same else words[:1])
+    known = [each.words for each in catalogue.ALL]
+    nearest = same or difflib.get_close_matches(typed, known, n=1)
+    hint = (
+        f" Did you mean {' or '.join(f'`slicewire {each}`' for each in nearest)}?"
+        if nearest
+        else ""
+    )
+    return f"slicewire: there is no command `{typed}`.{hint} See `slicewire --help`."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

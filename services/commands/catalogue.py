@@ -1,0 +1,67 @@
+"""Which words start what. `services.cli` lists and dispatches it, `simulate` starts services by it.
+
+A row names its module as text, so that listing the commands imports none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that the command line can do; `module` holds `main(argv) -> exit status`."""
+
+    words: str
+    module: str
+    says: str
+
+    def run(self, argv: Sequence[str]) -> int:
+        """Import the module and hand it the rest of the command line."""
+        status: int = importlib.import_module(self.module).main(list(argv))
+        return status
+
+
+PEOPLE = (
+    Command("demo", "services.commands.demo", "play the shipped story on simulated GPUs"),
+    Command("status", "services.commands.status", "show each GPU's slots, health and config"),
+    Command("who", "services.commands.who", "name the pods that hold slots"),
+    Command("trace", "services.commands.trace", "print the tree of one change, step by step"),
+    Command("rehearse", "services.commands.rehearse", "play a story of your own"),
+)
+
+SERVICES = (
+    Command("advertiser", "services.advertiser.__main__", "observe GPUs, publish the inventory"),
+    Command("allocator", "services.allocator.__main__", "hand out slots to the kubelet"),
+    Command(
+        "reconfigurer controller",
+        "services.reconfigurer.controller.__main__",
+        "resolve what each node should be",
+    ),
+    Command(
+        "reconfigurer agent",
+        "services.reconfigurer.agent.__main__",
+        "bring a node to what was resolved",
+    ),
+)
+
+SIMULATION = (
+    Command(
+        "simulate",
+        "services.commands.simulate",
+        "run a node's simulated GPUs, or a service on them",
+    ),
+)
+
+ALL = PEOPLE + SERVICES + SIMULATION
+
+
+def find(argv: Sequence[str], among: Sequence[Command] = ALL) -> tuple[Command, list[str]] | None:
+    """Match the first words of `argv`; return the command and what is left for it."""
+    for command in among:
+        words = command.words.split()
+        if list(argv[: len(words)]) == words:
+            return command, list(argv[len(words) :])
+    return None

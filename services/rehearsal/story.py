@@ -1,0 +1,286 @@
+"""A story as frozen values: what the language reads from YAML and the engine plays.
+
+A condition is generic on purpose: what it is about, and a tuple of (key, expected value). Which
+keys exist is the language's table (`vocabulary`), how each is observed the engine's (`observe`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+DEFAULT_WITHIN_S = 10.0
+
+
+class About(enum.StrEnum):
+    """What a condition looks at."""
+
+    NODE = "node"
+    POD = "pod"
+    WHO = "who"
+    TRACE = "trace"
+    BUS = "bus"
+    API = "api"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """What must (or must never) be seen; all of `wants` hold together.
+
+    `name` is the node or `namespace/pod`; empty for conditions that are about the whole cluster.
+    """
+
+    about: About
+    name: str
+    wants: tuple[tuple[str, Any], ...]
+
+    def words(self) -> str:
+        """One line for people."""
+        wants = ", ".join(f"{key} {plain(value)}" for key, value in self.wants)
+        return " ".join(part for part in (self.about.value, self.name, wants) if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigMap:
+    """Replace all keys of a ConfigMap; `data` None deletes it."""
+
+    name: str
+    data: Mapping[str, str] | None
+
+    def words(self) -> str:
+        """One line for people."""
+        return f"configMap {self.name}" + ("" if self.data is not None else " deleted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """Set labels of a node; None removes one."""
+
+    node: str
+    labels: Mapping[str, str | None]
+
+    def words(self) -> str:
+        """One line for people."""
+        return f"label node {self.node} {plain(self.labels)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container of a pod and the extended resources that it asks for."""
+
+    name: str
+    requests: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """Create a pod; with `node` it is bound there without the scheduler."""
+
+    name: str
+    containers: tuple[Container, ...]
+    namespace: str = "default"
+    node: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def words(self) -> str:
+        """One line for people."""
+        asks = ", ".join(plain(each.requests) for each in self.containers)
+        return f"pod {self.namespace}/{self.name} asks for {asks}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Delete a pod; `force` does not wait for the kubelet."""
+
+    pod: str  # namespace/name
+    force: bool = False
+
+    def words(self) -> str:
+        """One line for people."""
+        return f"delete pod {self.pod}" + (" by force" if self.force else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cordon:
+    """Make a node unschedulable, or schedulable again."""
+
+    node: str
+    unschedulable: bool
+
+    def words(self) -> str:
+        """One line for people."""
+        return f"{'cordon' if self.unschedulable else 'uncordon'} node {self.node}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvmlFault:
+    """The `nth` next call of an NVML symbol, and `times - 1` after it, answer an error's name."""
+
+    call: str
+    error: str
+    nth: int = 1
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something happens to a node's hardware, or stops happening (`heal`)."""
+
+    node: str
+    heal: bool
+    gpu: int | None = None
+    xid: int | None = None
+    lost: bool = False
+    nvml: NvmlFault | None = None
+
+    def words(self) -> str:
+        """One line for people."""
+        what = f"GPU {self.gpu} lost" if self.lost else f"XID {self.xid} on GPU {self.gpu}"
+        if self.nvml is not None:
+            what = f"{self.nvml.call} answers {self.nvml.error}"
+        return f"{'heal' if self.heal else 'fault'} on node {self.node}: {what}"
+
+
+class Verb(enum.StrEnum):
+    """What can be done to a service's process, or to a stand-in."""
+
+    START = "start"
+    STOP = "stop"
+    RESTART = "restart"
+    KILL = "kill"
+
+
+class Service(enum.StrEnum):
+    """What can be started and stopped; the first three and the kubelet belong to a node."""
+
+    ADVERTISER = "advertiser"
+    ALLOCATOR = "allocator"
+    AGENT = "agent"
+    KUBELET = "kubelet"
+    CONTROLLER = "controller"
+    BUS = "bus"
+    APISERVER = "apiserver"
+
+
+NODE_SERVICES = (Service.ADVERTISER, Service.ALLOCATOR, Service.AGENT, Service.KUBELET)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manage:
+    """Start, stop, restart or kill a service."""
+
+    verb: Verb
+    service: Service
+    node: str | None = None
+
+    def words(self) -> str:
+        """One line for people."""
+        where = f" of node {self.node}" if self.node else ""
+        return f"{self.verb.value} {self.service.value}{where}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Let time pass."""
+
+    seconds: float
+
+    def words(self) -> str:
+        """One line for people."""
+        return f"wait {self.seconds:g} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """A sentence for the reader of the story; nothing is done or seen."""
+
+    text: str
+
+    def words(self) -> str:
+        """One line for people."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expect:
+    """The condition must be seen within a time and, with `for_s`, then stay so for that long."""
+
+    condition: Condition
+    within_s: float = DEFAULT_WITHIN_S
+    for_s: float = 0.0
+
+    def words(self) -> str:
+        """One line for people."""
+        return f"expect {self.condition.words()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Never:
+    """From here to the end of the story the condition must not be seen."""
+
+    condition: Condition
+
+    def words(self) -> str:
+        """One line for people."""
+        return f"never {self.condition.words()}"
+
+
+Act: TypeAlias = ConfigMap | Label | Pod | Delete | Cordon | Fault | Manage
+Action: TypeAlias = Act | Wait | Say | Expect | Never
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step: where it stands, its kind as written (`configMap`, `expect`), what it does."""
+
+    line: int
+    kind: str
+    action: Action
+    name: str = ""  # `as`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubelet:
+    """Switches of a node's fake kubelet, as the story's `kubelet` map says them."""
+
+    status_period_s: float = 1.0
+    unordered_ids: bool = False
+    stale_scheduler: bool = False
+    init_reuse: bool = False
+    finished_in_list: bool = False
+    old_endpoint_drops_new: bool = False
+    lost_grants: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node of the story; `gpus` as the simulated owner takes them."""
+
+    name: str
+    gpus: tuple[Mapping[str, Any] | str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    kubelet: Kubelet = Kubelet()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """A whole rehearsal file."""
+
+    file: str
+    nodes: tuple[Node, ...]
+    config_maps: Mapping[str, Mapping[str, str]]
+    values: Mapping[str, Any]
+    steps: tuple[Step, ...]
+
+
+def plain(value: Any) -> str:
+    """Write an expected or observed value the way the story writes it, on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {plain(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(plain(each) for each in value) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)

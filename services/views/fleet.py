@@ -1,0 +1,105 @@
+"""What all writers last said about each node → the form of `slicewire status -o json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from shared.contract.messages import Intent, Inventory, Ledger, Progress, SlotCounts
+from shared.domain.gpu import Gpu, MigDevice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """When a service of the node last wrote (RFC 3339), and the version that wrote."""
+
+    seen: str | None
+    version: str | None
+
+    def form(self) -> dict[str, Any]:
+        """The two fields as JSON has them."""
+        return {"seen": self.seen, "version": self.version}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """The newest messages about one node; None for what nobody has said."""
+
+    name: str
+    intent: Intent | None = None
+    inventory: Inventory | None = None
+    ledger: Ledger | None = None
+    progress: Progress | None = None
+    services: Mapping[str, Heard]
+
+
+def form(states: Iterable[NodeState]) -> dict[str, Any]:
+    """The whole answer of `status -o json`, nodes in order of name."""
+    return {"nodes": [node_form(state) for state in sorted(states, key=lambda each: each.name)]}
+
+
+def node_form(state: NodeState) -> dict[str, Any]:
+    """One node of the answer."""
+    return {
+        "name": state.name,
+        "config": _config(state.intent),
+        "gpus": [_gpu(gpu, state.ledger) for gpu in state.inventory.gpus]
+        if state.inventory
+        else [],
+        "services": {name: heard.form() for name, heard in state.services.items()},
+    }
+
+
+def counts(ledger: Ledger | None, *, gpu_uuid: str = "", resource: str = "") -> SlotCounts:
+    """Add up the counts of a node's ledger, of one GPU or one resource where these are named."""
+    chosen = [
+        each.counts
+        for each in (ledger.counts if ledger else ())
+        if gpu_uuid in ("", each.gpu_uuid) and resource in ("", each.resource)
+    ]
+    names = [each.name for each in fields(SlotCounts)]
+    return SlotCounts(**{name: sum(getattr(each, name) for each in chosen) for name in names})
+
+
+def _config(intent: Intent | None) -> dict[str, Any]:
+    if intent is None:
+        empty = ("key", "source", "generation", "state", "reason")
+        return dict.fromkeys(empty, None)
+    return {
+        "key": intent.source.key,
+        "source": intent.source.kind.value,
+        "generation": str(intent.stamp.generation),
+        "state": intent.state.value,
+        "reason": "; ".join(problem.sentence() for problem in intent.problems),
+    }
+
+
+def _gpu(gpu: Gpu, ledger: Ledger | None) -> dict[str, Any]:
+    slots = counts(ledger, gpu_uuid=gpu.uuid)
+    return {
+        "index": gpu.index,
+        "uuid": gpu.uuid,
+        "model": gpu.model,
+        "health": gpu.health.state.value,
+        "reason": gpu.health.reason,
+        "slots": {
+            "total": slots.total,
+            "free": slots.free,
+            "granted": slots.granted,
+            "held": slots.held,
+            "retiring": slots.retiring,
+            "unhealthy": slots.unhealthy,
+        },
+        "instances": [_instance(device) for device in gpu.mig_devices],
+    }
+
+
+def _instance(device: MigDevice) -> dict[str, Any]:
+    return {
+        "uuid": device.uuid,
+        "profile": device.profile,
+        "start": device.start,
+        "health": device.health.state.value,
+        "reason": device.health.reason,
+    }

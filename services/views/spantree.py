@@ -1,0 +1,115 @@
+"""Finished spans → the tree of one change, with the traces that are linked to it.
+
+`slicewire trace` prints it, a rehearsal's `trace` condition looks at its names.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.contract.messages import SpanRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A span with what it caused, earliest first."""
+
+    span: SpanRecord
+    children: tuple[Branch, ...]
+
+    def form(self) -> dict[str, Any]:
+        """The branch as JSON has it; durations in milliseconds."""
+        return {
+            "name": self.span.name,
+            "service": self.span.service,
+            "node": self.span.node,
+            "start": self.span.start_ns,
+            "milliseconds": round((self.span.end_ns - self.span.start_ns) / 1e6, 3),
+            "ok": self.span.ok,
+            "error": self.span.error,
+            "attributes": self.span.attributes,
+            "links": list(self.span.links),
+            "children": [child.form() for child in self.children],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One trace: its spans in order of start, its trees (more than one if spans were lost)."""
+
+    trace_id: str
+    spans: tuple[SpanRecord, ...]
+    roots: tuple[Branch, ...]
+
+    @property
+    def start_ns(self) -> int:
+        """When its first span began."""
+        return self.spans[0].start_ns
+
+    @property
+    def end_ns(self) -> int:
+        """When its last span ended."""
+        return max(span.end_ns for span in self.spans)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every span hangs on one root."""
+        return len(self.roots) == 1
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Nodes on which something was done."""
+        return frozenset(span.node for span in self.spans if span.node)
+
+    @property
+    def links(self) -> frozenset[str]:
+        """Ids of the traces that this one names; a link is a traceparent or a bare trace id."""
+        return frozenset(_trace_of(link) for span in self.spans for link in span.links)
+
+
+def traces(spans: Iterable[SpanRecord]) -> tuple[Trace, ...]:
+    """Group spans into traces, oldest first; a span that came twice counts once."""
+    groups: dict[str, dict[str, SpanRecord]] = defaultdict(dict)
+    for span in spans:
+        groups[span.trace_id][span.span_id] = span
+    built = [_trace(trace_id, list(group.values())) for trace_id, group in groups.items()]
+    return tuple(sorted(built, key=lambda trace: trace.start_ns))
+
+
+def linked(trace: Trace, among: Sequence[Trace]) -> tuple[Trace, ...]:
+    """The traces reached from `trace` by links in either direction, without itself."""
+    reached = {trace.trace_id: trace}
+    growing = True
+    while growing:
+        near = [each for each in among if each.trace_id not in reached and _touches(each, reached)]
+        reached |= {each.trace_id: each for each in near}
+        growing = bool(near)
+    return tuple(each for each in reached.values() if each.trace_id != trace.trace_id)
+
+
+def _trace_of(link: str) -> str:
+    _, _, rest = link.partition("-")
+    return rest.partition("-")[0] or link
+
+
+def _touches(trace: Trace, reached: dict[str, Trace]) -> bool:
+    named = any(trace.trace_id in other.links for other in reached.values())
+    return named or not trace.links.isdisjoint(reached)
+
+
+def _trace(trace_id: str, spans: list[SpanRecord]) -> Trace:
+    ordered = sorted(spans, key=lambda span: (span.start_ns, span.end_ns, span.span_id))
+    known = {span.span_id for span in ordered}
+    children: dict[str, list[SpanRecord]] = defaultdict(list)
+    for span in ordered:
+        children[span.parent_id if span.parent_id in known else ""].append(span)
+    return Trace(trace_id, tuple(ordered), _branches("", children))
+
+
+def _branches(parent_id: str, children: dict[str, list[SpanRecord]]) -> tuple[Branch, ...]:
+    return tuple(
+        Branch(span, _branches(span.span_id, children)) for span in children.get(parent_id, ())
+    )

@@ -1,0 +1,1 @@
+"""The console command and the forms that its sub-commands print."""

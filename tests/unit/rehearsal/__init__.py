@@ -1,0 +1,1 @@
+"""The language of stories, how they are matched, how they are played."""
