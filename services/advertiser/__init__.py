@@ -1,0 +1,1 @@
+"""The advertiser: looks at GPUs through NVML, applies the wanted sharing, publishes `inventory`."""

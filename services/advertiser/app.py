@@ -1,0 +1,61 @@
+"""The advertiser's composition: the one place that says which parts work together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+
+from services.advertiser import loop
+from services.advertiser.settings import AdvertiserSettings
+from shared.bus import connection, logs, state
+from shared.contract import table
+from shared.contract.messages import Intent, Inventory, Stamp
+from shared.nvml import driver, threads
+from shared.runtime import boot, files, locks
+from shared.telemetry import setup
+
+SERVICE = table.Role.ADVERTISER
+
+
+async def serve(settings: AdvertiserSettings) -> None:
+    """Serve until cancelled. A second process waits here until the first one's lock falls."""
+    node = settings.node_name
+    async with (
+        locks.ServingLock(settings.run_dir / "advertiser.lock"),
+        setup.telemetry(SERVICE, node, os.environ) as telemetry,
+        connection.open_bus(
+            settings.bus_url, settings.bus_user, settings.bus_password_file, SERVICE, node
+        ) as bus,
+        threads.Nvml(driver.PynvmlDriver(), deadline_s=settings.call_deadline_s) as nvml,
+        asyncio.TaskGroup() as tasks,
+    ):
+        writer: state.StateWriter[Inventory] = state.StateWriter(
+            bus, table.bucket("inventory"), node
+        )
+        facts = logs.FactWriter(bus, node)
+        spans = logs.SpanWriter(bus, node, SERVICE)
+        telemetry.sink = spans.add
+        advertiser = loop.Loop(
+            nvml,
+            loop.Outlets(
+                file=files.Store(settings.run_dir / "inventory.json", kind="inventory"),
+                publish=writer.put,
+                tell=facts.publish,
+            ),
+            telemetry,
+            stamp=Stamp(node=node, writer=f"{SERVICE}/{uuid.uuid4().hex[:8]}"),
+            boot_id=await asyncio.to_thread(boot.boot_id, settings.boot_id_path),
+            look_period_s=settings.look_period_s,
+        )
+        reader: state.StateReader[Intent] = state.StateReader(
+            bus, table.bucket("intent"), node, advertiser.on_intent
+        )
+        for work, name in (
+            (reader.run(), "read intent"),
+            (writer.run(), "write inventory"),
+            (facts.run(), "write facts"),
+            (spans.run(), "write spans"),
+            (advertiser.run(), "advertise"),
+        ):
+            tasks.create_task(work, name=name)

@@ -1,0 +1,127 @@
+"""A look at the hardware + the wanted sharing → what to publish, or nothing. Pure; `loop` acts.
+
+The content says nothing about holders and slots: those are the allocator's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+from services.advertiser import health
+from shared.contract.generation import Generation
+from shared.contract.messages import Fact, FactKind, Intent, Inventory, Stamp
+from shared.domain.gpu import Gpu, Hardware, Health, HealthState
+from shared.domain.sharing import Share
+from shared.sharing import shares
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What the advertiser knows: its verdicts, and what it published last (None: nothing yet)."""
+
+    verdicts: health.Verdicts = field(default_factory=dict)
+    published: Inventory | None = None
+
+
+def restored(saved: Inventory | None, *, same_boot: bool) -> State:
+    """Start from an earlier process's inventory; verdicts of another boot are forgotten."""
+    if saved is None:
+        return State()
+    return State(verdicts=health.verdicts_in(saved.gpus) if same_boot else {}, published=saved)
+
+
+def after_look(
+    state: State, hardware: Hardware, intent: Intent | None, stamp: Stamp, now: int
+) -> Inventory | None:
+    """Return the inventory to publish, None while nothing that it says has changed.
+
+    Until the first intent arrives the shares that were published last go on; a node that never
+    had one offers nothing yet, so that no pod takes a card whole that is about to be shared.
+    """
+    before = {gpu.uuid: gpu for gpu in state.published.gpus} if state.published else {}
+    gpus = tuple(
+        health.judged(gpu, state.verdicts, before.get(gpu.uuid), now)
+        for gpu in _with_the_vanished(hardware.gpus, before)
+    )
+    inventory = Inventory(
+        stamp=dataclasses.replace(stamp, generation=_generation(state, intent, stamp)),
+        driver_version=hardware.driver_version,
+        cuda_version=hardware.cuda_version,
+        gpus=gpus,
+        shares=_shares(state, gpus, intent),
+    )
+    return inventory if _says(inventory) != _says(state.published) else None
+
+
+def health_facts(before: Inventory | None, after: Inventory, now: int) -> tuple[Fact, ...]:
+    """One fact for each device whose health differs; a GPU's fact speaks for its MIG devices."""
+    former = {gpu.uuid: gpu for gpu in before.gpus} if before else {}
+    facts: list[Fact] = []
+    for gpu in after.gpus:
+        if gpu.uuid in former:
+            facts += [
+                _health_fact(after.stamp, gpu.uuid, uuid, verdict, now)
+                for uuid, verdict in _changed(former[gpu.uuid], gpu)
+            ]
+    return tuple(facts)
+
+
+def _changed(before: Gpu, after: Gpu) -> list[tuple[str, Health]]:
+    if before.health.state is not after.health.state:
+        return [(after.uuid, after.health)]
+    former = {device.uuid: device.health.state for device in before.mig_devices}
+    return [
+        (device.uuid, device.health)
+        for device in after.mig_devices
+        if former.get(device.uuid, device.health.state) is not device.health.state
+    ]
+
+
+def _with_the_vanished(seen: tuple[Gpu, ...], before: dict[str, Gpu]) -> tuple[Gpu, ...]:
+    """GPUs that NVML no longer lists stay in the inventory as lost, so that holders are named."""
+    uuids = {gpu.uuid for gpu in seen}
+    gone = Health(state=HealthState.LOST, reason="NVML no longer lists this GPU: check the host")
+    lost = [
+        dataclasses.replace(gpu, health=gone) for gpu in before.values() if gpu.uuid not in uuids
+    ]
+    return tuple(sorted((*seen, *lost), key=lambda gpu: (gpu.index, gpu.uuid)))
+
+
+def _shares(state: State, gpus: tuple[Gpu, ...], intent: Intent | None) -> tuple[Share, ...]:
+    if intent is not None:
+        return shares.shares(gpus, intent.sharing).shares
+    present = {gpu.uuid for gpu in gpus}
+    kept = state.published.shares if state.published else ()
+    return tuple(share for share in kept if share.gpu_uuid in present)
+
+
+def _generation(state: State, intent: Intent | None, stamp: Stamp) -> Generation:
+    if intent is not None:
+        return intent.stamp.generation
+    return state.published.stamp.generation if state.published else stamp.generation
+
+
+def _says(inventory: Inventory | None) -> object:
+    if inventory is None:
+        return None
+    return (
+        inventory.driver_version,
+        inventory.cuda_version,
+        inventory.gpus,
+        inventory.shares,
+        inventory.stamp.generation,
+        inventory.paused_for,
+    )
+
+
+def _health_fact(stamp: Stamp, gpu_uuid: str, uuid: str, verdict: Health, now: int) -> Fact:
+    why = f": {verdict.reason}" if verdict.reason else ""
+    return Fact(
+        stamp=stamp,
+        id=f"health/{uuid}/{verdict.state}/{verdict.since_ns or now}",
+        kind=FactKind.HEALTH,
+        at_ns=now,
+        sentence=f"{uuid} is {verdict.state}{why}",
+        gpu_uuid=gpu_uuid,
+    )

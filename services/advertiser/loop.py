@@ -1,0 +1,159 @@
+"""Intents, XID events and the timer → looks at the hardware → inventory.json and the bus.
+
+`app` composes it; what to publish is decided in `inventory` and `health`. The file is written
+before the bus is told, so the allocator learns of a sick GPU with the bus away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from services.advertiser import health, inventory
+from shared.bus import state as bus_state
+from shared.contract.messages import Fact, Intent, Inventory, Stamp, UnreadableError, decode, encode
+from shared.domain.gpu import Hardware
+from shared.nvml.port import GpuEvent
+from shared.runtime import clock, files
+from shared.telemetry import spans
+
+log = logging.getLogger(__name__)
+
+
+class Observer(Protocol):
+    """What the loop needs of NVML (shared.nvml.threads.Nvml)."""
+
+    async def observe(self) -> Hardware:
+        """One look at every GPU."""
+
+    def events(self) -> AsyncIterator[GpuEvent]:
+        """XID and lost-GPU events, for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlets:
+    """Where the loop's results go."""
+
+    file: files.Store
+    publish: Callable[[Inventory, str], None]
+    tell: Callable[[Fact, str], None]
+
+
+class Loop:
+    """One node's advertiser. `writer` is this process's name on the bus."""
+
+    def __init__(
+        self,
+        nvml: Observer,
+        outlets: Outlets,
+        telemetry: spans.Telemetry,
+        *,
+        stamp: Stamp,
+        boot_id: str,
+        look_period_s: float,
+    ) -> None:
+        self._nvml = nvml
+        self._outlets = outlets
+        self._telemetry = telemetry
+        self._stamp = stamp
+        self._boot_id = boot_id
+        self._look_period_s = look_period_s
+        self._state = inventory.State()
+        self._intent: bus_state.Received[Intent] | None = None
+        self._heard_ns = 0  # when an intent came that no inventory answers yet
+        self._events: list[GpuEvent] = []
+        self._wake = asyncio.Event()
+
+    def on_intent(self, received: bus_state.Received[Intent]) -> None:
+        """Take the newest intent; the next look applies it."""
+        self._intent, self._heard_ns = received, clock.now_ns()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Restore, then look and publish until cancelled."""
+        self._state = await self._restored()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._listen(), name="NVML events")
+            tasks.create_task(self._look(), name="looks at the hardware")
+
+    async def _restored(self) -> inventory.State:
+        saved = await self._outlets.file.read()
+        if saved is None:
+            return inventory.restored(None, same_boot=False)
+        try:
+            former = decode(Inventory, saved.payload)
+        except UnreadableError as error:
+            log.warning("inventory.json cannot be read (%s): starting without it", error)
+            return inventory.restored(None, same_boot=False)
+        return inventory.restored(former, same_boot=saved.boot_id == self._boot_id)
+
+    async def _listen(self) -> None:
+        async for event in self._nvml.events():
+            self._events.append(event)
+            self._wake.set()
+
+    async def _look(self) -> None:
+        while True:
+            self._wake.clear()
+            heard_ns, self._heard_ns = self._heard_ns, 0
+            hardware = await self._nvml.observe()
+            self._judge(hardware)
+            await self._publish(hardware, heard_ns)
+            try:
+                async with asyncio.timeout(self._look_period_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def _judge(self, hardware: Hardware) -> None:
+        events, self._events = self._events, []
+        verdicts = self._state.verdicts
+        for event in events:
+            if event.xid is not None:
+                verdicts = health.after_xid(
+                    verdicts,
+                    hardware,
+                    gpu_uuid=event.gpu_uuid,
+                    xid=event.xid,
+                    instance=event.gpu_instance,
+                    now=clock.now_ns(),
+                )
+        self._state = dataclasses.replace(self._state, verdicts=verdicts)
+
+    async def _publish(self, hardware: Hardware, heard_ns: int) -> None:
+        intent = self._intent.value if self._intent else None
+        content = inventory.after_look(self._state, hardware, intent, self._stamp, clock.now_ns())
+        if content is None:
+            return
+        cause = self._cause(content, heard_ns)
+        step = self._telemetry.begin("publish inventory", cause.traceparent)
+        content = dataclasses.replace(content, traceparent=step.traceparent)
+        await self._save(content)
+        self._outlets.publish(content, step.traceparent)
+        for fact in inventory.health_facts(self._state.published, content, clock.now_ns()):
+            log.warning(fact.sentence, extra={"trace": step.trace_id})
+            self._outlets.tell(fact, step.traceparent)
+        self._state = dataclasses.replace(self._state, published=content)
+        self._telemetry.end(step)
+        self._telemetry.end(cause, attributes={"gpus": len(content.gpus)})
+
+    def _cause(self, content: Inventory, heard_ns: int) -> spans.Step:
+        """The step that explains a new inventory: an intent applied, or hardware that changed."""
+        former = self._state.published
+        if self._intent and (former is None or former.stamp.generation != content.stamp.generation):
+            return self._telemetry.begin(
+                "apply sharing", self._intent.traceparent, start_ns=heard_ns or None
+            )
+        return self._telemetry.begin("observe hardware")
+
+    async def _save(self, content: Inventory) -> None:
+        try:
+            await self._outlets.file.write(encode(content), self._boot_id)
+        except OSError as error:
+            log.error(
+                "cannot write %s (%s): a restart would forget", self._outlets.file.path, error
+            )

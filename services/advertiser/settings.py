@@ -1,0 +1,30 @@
+"""Settings of the advertiser: flags and SLICEWIRE_* variables (shared/runtime/settings.py)."""
+
+from __future__ import annotations
+
+import pathlib
+
+from pydantic import Field
+
+from shared.runtime import boot, settings
+
+
+class AdvertiserSettings(settings.Settings):
+    """Look at this node's GPUs and publish what they are to offer."""
+
+    node_name: str = Field(min_length=1, description="name of this node in Kubernetes")
+    run_dir: pathlib.Path = Field(
+        default=pathlib.Path("/run/slicewire"), description="folder of locks and inventory.json"
+    )
+    bus_url: str = Field(default="nats://127.0.0.1:4222", description="address of NATS")
+    bus_user: str = Field(default="", description="user name on the bus")
+    bus_password_file: pathlib.Path | None = Field(
+        default=None, description="file that holds the user's password"
+    )
+    look_period_s: float = Field(
+        default=0.5, gt=0, description="seconds between two looks at the hardware"
+    )
+    call_deadline_s: float = Field(
+        default=5.0, gt=0, description="seconds after which a GPU that does not answer is silent"
+    )
+    boot_id_path: str = Field(default=boot.KERNEL_BOOT_ID, description="file with the boot id")
