@@ -1,0 +1,1 @@
+"""Stand-ins for what slicewire meets: GPUs, Kubernetes. Services never import them."""

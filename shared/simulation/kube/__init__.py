@@ -1,0 +1,1 @@
+"""The simulated cluster: API server, kubelet and scheduler of one process."""

@@ -1,0 +1,76 @@
+"""What only pods have: binding to a node, and eviction under disruption budgets.
+
+`http` calls these for the subresources; a scheduler in this process calls `bind`.
+"""
+
+from __future__ import annotations
+
+from shared.simulation.kube.apiserver import budgets, kinds, moments, refusals
+from shared.simulation.kube.apiserver.encoding import Json
+from shared.simulation.kube.apiserver.objects import Objects
+from shared.simulation.kube.apiserver.rules import Deletion
+from shared.simulation.kube.apiserver.store import ChangeType, Stored
+
+_PAST_BUDGETS = frozenset({"Pending", "Succeeded", "Failed"})
+
+
+def bind(objects: Objects, namespace: str, name: str, node: str, now_ns: int) -> Stored:
+    """Assign a pod to a node, which need not exist; 409 if it is assigned or being deleted."""
+    pod = objects.read(kinds.POD, namespace, name).data()
+    assigned = pod["spec"].get("nodeName")
+    if assigned:
+        why = f'pod {name} is already assigned to node "{assigned}"'
+        raise refusals.conflict(kinds.POD, name, why)
+    if "deletionTimestamp" in pod["metadata"]:
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+        raise refusals.conflict(kinds.POD, name, why)
+    pod["spec"]["nodeName"] = node
+    conditions = pod["status"].get("conditions", ())
+    pod["status"]["conditions"] = [
+        *(each for each in conditions if each.get("type") != "PodScheduled"),
+        {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": moments.to_time(now_ns),
+        },
+    ]
+    return objects.store.commit(kinds.POD, (namespace, name), pod, ChangeType.MODIFIED)
+
+
+def evict(
+    objects: Objects, namespace: str, name: str, deletion: Deletion, *, dry_run: bool = False
+) -> None:
+    """Delete a pod if its budget allows it; 429 with cause DisruptionBudget if not."""
+    stored = objects.read(kinds.POD, namespace, name)
+    pod = stored.data()
+    objects.delete(kinds.POD, namespace, name, deletion, dry_run=True)  # preconditions come first
+    if not _passes_budgets(pod):
+        _spend(objects, pod, dry_run=dry_run)
+    objects.delete(kinds.POD, namespace, name, deletion, dry_run=dry_run)
+
+
+def _passes_budgets(pod: Json) -> bool:
+    phase = pod["status"].get("phase")
+    return phase in _PAST_BUDGETS or "deletionTimestamp" in pod["metadata"]
+
+
+def _spend(objects: Objects, pod: Json, *, dry_run: bool) -> None:
+    """Take one allowed disruption from the pod's budget, as the API server itself does."""
+    namespace = pod["metadata"]["namespace"]
+    found = budgets.covering(objects.store, namespace, pod["metadata"].get("labels") or {})
+    if len(found) > 1:
+        text = (
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does"
+            " not support."
+        )
+        raise refusals.Refused(500, text)
+    for budget in found:
+        if budgets.lets_unready_go(budget, pod):
+            return
+        budgets.require_allowance(budget)
+        if not dry_run:
+            status = budget["status"]
+            status["disruptionsAllowed"] -= 1
+            key = (namespace, budget["metadata"]["name"])
+            objects.store.commit(kinds.BUDGET, key, budget, ChangeType.MODIFIED)
