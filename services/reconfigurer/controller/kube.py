@@ -1,0 +1,170 @@
+"""Requests to the API server as raw JSON, with deadlines; the only user of kubernetes_asyncio.
+
+The client library gives what is tedious to write again (kubeconfig, in-cluster tokens that
+rotate, TLS). Its typed models and its `Watch` are not used: models cost CPU on every event, and
+`Watch` resumes at once, for ever, from a resourceVersion that the server has forgotten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from kubernetes_asyncio import client, config
+
+Json = dict[str, Any]
+
+PLAIN = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+MERGE_PATCH = "application/merge-patch+json"
+CALL_TIMEOUT_S = 10.0
+AGENT = "slicewire-controller"
+
+
+class KubeError(Exception):
+    """The API server refused a request, or could not be reached (`status` 0)."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+    @property
+    def gone(self) -> bool:
+        """Whether the point to resume from has been forgotten: list again."""
+        return self.status == 410 or self.reason in {"Expired", "Gone"}
+
+    @property
+    def missing(self) -> bool:
+        """Whether the object does not exist."""
+        return self.status == 404
+
+    @property
+    def conflict(self) -> bool:
+        """Whether somebody else wrote (or made) the object first."""
+        return self.status == 409
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    method: str
+    path: str
+    query: Mapping[str, str]
+    timeout: aiohttp.ClientTimeout
+    accept: str = PLAIN
+    content: str = PLAIN
+    body: Json | None = None
+
+
+class Kube:
+    """One pool of connections to one API server."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api = api
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Json | None = None,
+        accept: str = PLAIN,
+        content: str = PLAIN,
+    ) -> Json:
+        """Send one request and return the object that answers it.
+
+        Raises:
+            KubeError: refused, or not reached within the deadline.
+        """
+        request = _Request(
+            method=method,
+            path=path,
+            query=query or {},
+            timeout=aiohttp.ClientTimeout(total=CALL_TIMEOUT_S),
+            accept=accept,
+            content=content,
+            body=body,
+        )
+        async with self._answer(request) as answer:
+            found: Json = await answer.json()
+            return found
+
+    async def lines(
+        self, path: str, query: Mapping[str, str], *, accept: str, idle_s: float
+    ) -> AsyncGenerator[Json, None]:
+        """Yield what a watch says, one object a line, until the server ends it.
+
+        A connection that stays silent for `idle_s` counts as dead: nothing else would notice.
+
+        Raises:
+            KubeError: refused, cut, or silent for too long.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CALL_TIMEOUT_S, sock_read=idle_s)
+        request = _Request(method="GET", path=path, query=query, timeout=timeout, accept=accept)
+        async with self._answer(request) as answer:
+            async for line in answer.content:
+                yield json.loads(line)
+
+    @contextlib.asynccontextmanager
+    async def _answer(self, request: _Request) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = {"Accept": request.accept, "Content-Type": request.content, "User-Agent": AGENT}
+        try:
+            await self._api.update_params_for_auth(headers, [], ["BearerToken"])
+            answer: aiohttp.ClientResponse = await self._api.rest_client.request(
+                request.method,
+                f"{self._api.configuration.host}{request.path}",
+                query_params=dict(request.query),
+                headers=headers,
+                body=request.body,
+                _preload_content=False,
+                _request_timeout=request.timeout,
+            )
+            async with answer:
+                if answer.status >= 300:
+                    raise _refusal(answer.status, await answer.text())
+                yield answer
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            said = str(error) or type(error).__name__
+            message = f"{request.method} {request.path}: {said}"
+            raise KubeError(0, "Unreachable", message) from error
+
+
+def _refusal(status: int, text: str) -> KubeError:
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return KubeError(status, "", f"the API server answered {status}: {text[:200]}")
+    return refusal_of(body, status)
+
+
+def refusal_of(body: Any, status: int = 0) -> KubeError:
+    """Read a Status object, as refused requests and ERROR events of watches carry it."""
+    said = body if isinstance(body, dict) else {}
+    return KubeError(
+        int(said.get("code", status)),
+        str(said.get("reason", "")),
+        str(said.get("message", f"the API server answered {status}")),
+    )
+
+
+@contextlib.asynccontextmanager
+async def connect(api_url: str, kube_config: str) -> AsyncIterator[Kube]:
+    """Open the pool: to a plain address, else by a kubeconfig, else with the pod's own account.
+
+    Reads files once, before anything is served.
+    """
+    configuration = client.Configuration()
+    if api_url:
+        configuration.host = api_url.rstrip("/")
+    elif kube_config:
+        await config.load_kube_config(kube_config, client_configuration=configuration)
+    else:
+        config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+    async with client.ApiClient(configuration) as api:
+        yield Kube(api)
