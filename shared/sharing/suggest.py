@@ -1,0 +1,45 @@
+"""The nearest name to one that was not found, for every sentence that says "did you mean"."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_LONGEST = 60  # what a person still reads in a sentence
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that `name` most likely stands for, "" if none is near.
+
+    A name that differs in upper and lower case or in dashes is always the nearest.
+    """
+    names = sorted(set(known))
+    folded = {_fold(candidate): candidate for candidate in reversed(names)}
+    close = difflib.get_close_matches(_fold(name[:_LONGEST]), folded, n=1, cutoff=0.6)
+    return folded[close[0]] if close else ""
+
+
+def same_but_spelling(name: str, known: Iterable[str]) -> str:
+    """Return the known name that differs from `name` only in case, dashes or underscores, or ""."""
+    return next((candidate for candidate in known if _fold(candidate) == _fold(name)), "")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the suggestion `did you mean "…"?`, "" if no known name is near."""
+    found = nearest(name, known)
+    return f'did you mean "{found}"?' if found else ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as people write a list; "nothing" for none."""
+    return ", ".join(names) or "nothing"
+
+
+def shorten(text: str) -> str:
+    """Return `text` on one line, cut to what a sentence can quote."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
