@@ -1,0 +1,1 @@
+"""NVML as the product uses it: ports, a driver over pynvml, and threads that may hang."""
