@@ -87,7 +87,7 @@ UNSHARED = SharingConfig()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one device (GPU or MIG device) is to offer; replicas 1 means whole.
+    """What one device (GPU or MIG device) is to offer; replicas 1 means whole, 0 nothing.
 
     `parts` are the MIG devices inside a GPU that is offered itself (MIG strategy none).
     """
