@@ -1,0 +1,96 @@
+"""All nodes' values of one bucket: for the controller and the commands.
+
+Readers of a fleet take the whole bucket page by page, and hear what is stored afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from shared.bus import following, freshness
+from shared.bus.connection import Bus
+from shared.bus.session import Message, Session
+from shared.bus.state import Received, Reception
+from shared.bus.writing import Keeper
+from shared.contract import table
+from shared.contract.table import Bucket
+
+M = TypeVar("M")
+
+
+def _token(message: Message) -> str:
+    return message.headers.get(freshness.SUBJECT, "").rpartition(".")[2]
+
+
+class FleetReader(Generic[M]):
+    """Calls `on_value` with the node and each newer value of every node."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        bucket: Bucket,
+        on_value: Callable[[str, Received[M]], None],
+        look_every: float = following.LOOK_EVERY_S,
+    ) -> None:
+        self._bus = bus
+        self._bucket = bucket
+        self._on_value = on_value
+        self._look_every = look_every
+        self._receptions: dict[str, Reception[M]] = {}
+        self.looked = asyncio.Event()  # the whole bucket has been read once
+
+    async def run(self) -> None:
+        """Read for ever."""
+        heard = (self._bucket.heard("*"),)
+        await following.follow(self._bus, heard, self._look, self._take, self._look_every)
+
+    def _take(self, message: Message) -> None:
+        token = _token(message)
+        if token in ("", table.STORE_KEY):
+            return
+        if token not in self._receptions:
+            hand_on = functools.partial(self._on_value, table.node_of_token(token))
+            self._receptions[token] = Reception(self._bucket, token, hand_on)
+        self._receptions[token].take(message)
+
+    async def _look(self, session: Session) -> None:
+        async for message in session.read(self._bucket.stream, self._bucket.key("*")):
+            self._take(message)
+        self.looked.set()
+
+
+class FleetWriter:
+    """Keeps the last value that was put for each node standing."""
+
+    def __init__(
+        self, bus: Bus, bucket: Bucket, look_every: float = following.LOOK_EVERY_S
+    ) -> None:
+        self._bus = bus
+        self._bucket = bucket
+        self._keeper = Keeper(bus, bucket)
+        self._look_every = look_every
+
+    def put(self, node: str, message: Any, traceparent: str = "") -> None:
+        """Let `message` stand for a node; what was put before and not yet sent is forgotten."""
+        self._keeper.want(table.node_token(node), message, traceparent)
+
+    async def run(self) -> None:
+        """Write for ever."""
+        heard = (self._bucket.heard("*"),)
+        async with asyncio.TaskGroup() as tasks:
+            name = f"{self._bucket.name} writer"
+            tasks.create_task(self._keeper.run(), name=name)
+            tasks.create_task(
+                following.follow(self._bus, heard, self._look, self._keeper.take, self._look_every),
+                name=f"{name} listening",
+            )
+
+    async def _look(self, session: Session) -> None:
+        seen: set[str] = set()
+        async for message in session.read(self._bucket.stream, self._bucket.key("*")):
+            seen.add(_token(message))
+            self._keeper.take(message)
+        self._keeper.looked_at_all(seen)

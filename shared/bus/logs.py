@@ -1,0 +1,151 @@
+"""The two logs: facts and finished spans, written by services, read by commands.
+
+Writers take entries without waiting, keep a bounded number while the bus is away, and count what
+they had to drop. Entries carry an id, so sending one twice stores it once. Readers page through the
+stream by direct gets; nobody makes a consumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from shared.bus import errors
+from shared.bus.connection import Bus
+from shared.contract import messages, permissions, table
+from shared.contract.messages import Fact, FactKind, SpanRecord, Spans
+from shared.runtime import backoff, clock
+
+log = logging.getLogger(__name__)
+FACTS, SPANS = table.log("facts"), table.log("spans")
+KEPT_FACTS = 1000
+KEPT_SPANS = 5000
+BATCH_SPANS = 200
+BATCH_S = 0.2  # spans of one change end close together
+MESSAGE_ID = "Nats-Msg-Id"  # the stream drops what it has already stored under an id
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    subject: str
+    data: bytes
+    headers: Mapping[str, str]
+
+
+class FactWriter:
+    """Appends facts, in the order they were published."""
+
+    def __init__(self, bus: Bus, node: str) -> None:
+        self.dropped = 0
+        self._bus = bus
+        self._place = permissions.place(bus.role, node)
+        self._facts: collections.deque[tuple[Fact, str]] = collections.deque(maxlen=KEPT_FACTS)
+        self._some = asyncio.Event()
+
+    def publish(self, fact: Fact, traceparent: str = "") -> None:
+        """Take a fact; while the bus is away the oldest go first."""
+        self.dropped += len(self._facts) == KEPT_FACTS
+        self._facts.append((fact, traceparent))
+        self._some.set()
+
+    async def run(self) -> None:
+        """Send for ever."""
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            while self._facts:
+                await _send(self._bus, self._entry(*self._facts.popleft()))
+
+    def _entry(self, fact: Fact, traceparent: str) -> _Entry:
+        headers = {MESSAGE_ID: fact.id} | ({"traceparent": traceparent} if traceparent else {})
+        return _Entry(FACTS.subject(self._place, fact.kind), messages.encode(fact), headers)
+
+
+class SpanWriter:
+    """Appends finished spans in batches, one message for each trace in a batch."""
+
+    def __init__(self, bus: Bus, node: str, service: str) -> None:
+        self.dropped = 0
+        self._bus = bus
+        self._node = node
+        self._service = service
+        self._place = permissions.place(bus.role, node)
+        self._spans: collections.deque[SpanRecord] = collections.deque(maxlen=KEPT_SPANS)
+        self._some = asyncio.Event()
+
+    def add(self, span: SpanRecord) -> None:
+        """Take a span; while the bus is away the oldest go first."""
+        self.dropped += len(self._spans) == KEPT_SPANS
+        self._spans.append(span)
+        self._some.set()
+
+    async def run(self) -> None:
+        """Send for ever."""
+        while True:
+            await self._some.wait()
+            await clock.sleep(BATCH_S)
+            self._some.clear()
+            while self._spans:
+                count = min(BATCH_SPANS, len(self._spans))
+                batch = [self._spans.popleft() for _ in range(count)]
+                for trace_id, spans in _by_trace(batch).items():
+                    await _send(self._bus, self._entry(trace_id, spans))
+
+    def _entry(self, trace_id: str, spans: tuple[SpanRecord, ...]) -> _Entry:
+        message = Spans(stamp=self._bus.stamp(self._node), spans=spans)
+        headers = {MESSAGE_ID: f"{self._service}-{spans[0].span_id}"}
+        return _Entry(SPANS.subject(self._place, trace_id), messages.encode(message), headers)
+
+
+async def read_spans(bus: Bus, trace_id: str = "*") -> list[SpanRecord]:
+    """All spans of one trace, or of all, in the order they were stored.
+
+    Raises:
+        BusError: the bus did not answer.
+    """
+    session = await bus.session()
+    return [
+        span
+        async for message in session.read(SPANS.stream, SPANS.subject("*", trace_id))
+        for span in messages.decode(Spans, message.data).spans
+    ]
+
+
+async def read_facts(bus: Bus, node: str = "", kind: FactKind | None = None) -> list[Fact]:
+    """All facts, or those that one node's services told, or those of a kind, in order.
+
+    Raises:
+        BusError: the bus did not answer.
+    """
+    session = await bus.session()
+    subject = FACTS.subject(table.node_token(node) or "*", kind or "*")
+    return [
+        messages.decode(Fact, message.data) async for message in session.read(FACTS.stream, subject)
+    ]
+
+
+async def _send(bus: Bus, entry: _Entry) -> None:
+    """Send one entry until the stream has it or refuses it."""
+    waits = backoff.Backoff()
+    while True:
+        session = await bus.session()
+        try:
+            await session.store(entry.subject, entry.data, entry.headers)
+        except errors.RejectedError as error:
+            log.error("%s was not written: %s", entry.subject, error)
+            return
+        except errors.BusError as error:
+            log.debug("%s: %s", entry.subject, error)
+            await clock.sleep(waits.next())
+        else:
+            return
+
+
+def _by_trace(spans: Iterable[SpanRecord]) -> dict[str, tuple[SpanRecord, ...]]:
+    traces: dict[str, list[SpanRecord]] = {}
+    for span in spans:
+        traces.setdefault(span.trace_id, []).append(span)
+    return {trace_id: tuple(group) for trace_id, group in traces.items()}

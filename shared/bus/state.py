@@ -1,0 +1,116 @@
+"""One node's value in one bucket: read it, or keep it standing.
+
+Services make one `StateReader` for each bucket they read and one `StateWriter` for each they write,
+and run both in their task group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from shared.bus import following, freshness
+from shared.bus.connection import Bus
+from shared.bus.freshness import Verdict
+from shared.bus.session import Message, Session
+from shared.bus.writing import Keeper
+from shared.contract import table
+from shared.contract.table import Bucket
+
+log = logging.getLogger(__name__)
+M = TypeVar("M")
+TRACEPARENT = "traceparent"
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[M]):
+    """A value that came in, with the trace it belongs to."""
+
+    value: M
+    traceparent: str
+    sequence: int
+
+
+class Reception(Generic[M]):
+    """Messages of one key → values handed on, each newer than the last. For readers only."""
+
+    def __init__(self, bucket: Bucket, token: str, on_value: Callable[[Received[M]], None]) -> None:
+        self._reading: freshness.Reading[M] = freshness.Reading(bucket, token)
+        self._key = bucket.key(token)
+        self._on_value = on_value
+        self._told = ""
+
+    def take(self, message: Message) -> None:
+        """Hand the value on if it is newer than the one in force."""
+        verdict = self._reading.offer(message.headers, message.data)
+        if verdict is Verdict.APPLIED and self._reading.value is not None:
+            traceparent = message.headers.get(TRACEPARENT, "")
+            sequence = self._reading.mark.sequence
+            self._on_value(Received(self._reading.value, traceparent, sequence))
+        elif verdict is Verdict.UNREADABLE and self._reading.problem != self._told:
+            self._told = self._reading.problem
+            log.warning("%s keeps its former value: %s", self._key, self._told)
+
+
+class StateReader(Generic[M]):
+    """Calls `on_value` with each newer value of one node, from the first that stands."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        bucket: Bucket,
+        node: str,
+        on_value: Callable[[Received[M]], None],
+        look_every: float = following.LOOK_EVERY_S,
+    ) -> None:
+        self._bus = bus
+        self._bucket = bucket
+        self._token = table.node_token(node)
+        self._reception = Reception(bucket, self._token, on_value)
+        self._look_every = look_every
+
+    async def run(self) -> None:
+        """Read for ever."""
+        heard = (self._bucket.heard(self._token),)
+        await following.follow(self._bus, heard, self._look, self._reception.take, self._look_every)
+
+    async def _look(self, session: Session) -> None:
+        message = await session.get(self._bucket.stream, self._bucket.key(self._token))
+        if message is not None:
+            self._reception.take(message)
+
+
+class StateWriter:
+    """Keeps the last value that was put standing under one node's key."""
+
+    def __init__(
+        self, bus: Bus, bucket: Bucket, node: str, look_every: float = following.LOOK_EVERY_S
+    ) -> None:
+        self._bus = bus
+        self._bucket = bucket
+        self._token = table.node_token(node)
+        self._keeper = Keeper(bus, bucket)
+        self._look_every = look_every
+
+    def put(self, message: Any, traceparent: str = "") -> None:
+        """Let `message` stand; what was put before and has not been sent is forgotten."""
+        self._keeper.want(self._token, message, traceparent)
+
+    async def run(self) -> None:
+        """Write for ever."""
+        heard = (self._bucket.heard(self._token), self._bucket.heard(table.STORE_KEY))
+        async with asyncio.TaskGroup() as tasks:
+            name = f"{self._bucket.name} writer"
+            tasks.create_task(self._keeper.run(), name=name)
+            tasks.create_task(
+                following.follow(self._bus, heard, self._look, self._keeper.take, self._look_every),
+                name=f"{name} listening",
+            )
+
+    async def _look(self, session: Session) -> None:
+        for token in (table.STORE_KEY, self._token):
+            message = await session.get(self._bucket.stream, self._bucket.key(token))
+            self._keeper.looked(token, message)
