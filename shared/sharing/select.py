@@ -68,10 +68,8 @@ def select(
     if named is not None:
         kind, key, who = named
         found = key in present
-        sentence = f"{who} names the key {key}"
-        return Selected(
-            kind, key, found, sentence if found else f"{sentence}, {_absent(key, keys)}"
-        )
+        rest = "" if found else f", which is not there: {_listing(keys)}{_hint(key, present)}"
+        return Selected(kind, key, found, f"{who} names the key {key}{rest}")
     if DEFAULT_KEY in present:
         return Selected(SourceKind.DEFAULT, DEFAULT_KEY, True, "the key default is there")
     if len(present) == 1:
