@@ -51,8 +51,12 @@ class UnixServer:
 
     async def close(self) -> None:
         """Stop listening, end the calls and connections in progress, remove our socket file."""
-        await self._server.hang_up()
+        await self.hang_up()
         await asyncio.to_thread(_remove_socket, self.path, self._inode)
+
+    async def hang_up(self) -> None:
+        """End as a killed process does: the socket file stays, with nobody behind it."""
+        await self._server.hang_up()
 
     async def __aenter__(self) -> Self:
         await self.start()

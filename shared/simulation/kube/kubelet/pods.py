@@ -1,0 +1,135 @@
+"""The pods loop: pods bound to the node are admitted, run, and ended when they are deleted.
+
+Admission goes one pod at a time, in the order in which the API server tells of them. A deleted pod
+gets its whole grace, then its object goes with a delete of grace 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any, Final
+
+from shared.runtime import clock
+from shared.simulation.kube import api_client, paths
+from shared.simulation.kube.apiserver import moments
+from shared.simulation.kube.kubelet import (
+    admission,
+    containers,
+    device_manager,
+    pod_status,
+    record,
+    registration,
+)
+
+TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+
+_log = logging.getLogger(__name__)
+
+
+class Pods:
+    """One life of the kubelet's pods loop over `running`, the containers that outlive it."""
+
+    def __init__(
+        self,
+        api: api_client.ApiClient,
+        node: str,
+        admit: admission.Admission,
+        *,
+        running: dict[str, containers.RunningPod],
+        seen: record.Record,
+        save: registration.Save,
+    ) -> None:
+        self._api = api
+        self._node = node
+        self._admission = admit
+        self._running = running
+        self._seen = seen
+        self._save = save
+        self._ends: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._ends_changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow the node's pods for ever."""
+        async for change in self._api.follow(paths.PODS, {"spec.nodeName": self._node}):
+            await self._handle(change)
+
+    async def end_deleted(self) -> None:
+        """End deleted pods when their grace is over, for ever."""
+        while True:
+            now = clock.loop_time()
+            for uid in [uid for uid, (at, _) in self._ends.items() if at <= now]:
+                await self._end(uid)
+            first = min((at for at, _ in self._ends.values()), default=None)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(first):
+                    await self._ends_changed.wait()
+            self._ends_changed.clear()
+
+    async def finish(self, pod: containers.RunningPod, exit_code: int) -> None:
+        """End a pod's containers by themselves; its object stays."""
+        pod.finished = True
+        now = moments.to_time(clock.now_ns())
+        await self._write(pod.manifest, pod_status.finished(pod.manifest, now, exit_code))
+
+    async def _handle(self, change: api_client.Change) -> None:
+        pod = change.object
+        if change.gone:
+            self._running.pop(change.uid, None)
+            self._ends.pop(change.uid, None)
+            return
+        known = self._running.get(change.uid)
+        if known is not None:
+            known.manifest = pod
+        if "deletionTimestamp" in pod["metadata"]:
+            self._end_later(pod, runs=known is not None and not known.finished)
+        elif known is None and pod["status"].get("phase") not in TERMINAL:
+            await self._admit(pod)
+
+    async def _admit(self, pod: dict[str, Any]) -> None:
+        try:
+            admitted = await self._admission.admit(pod)
+        except device_manager.RefusedPodError as refused:
+            await self._reject(pod, str(refused))
+            return
+        running = containers.RunningPod(pod, admitted)
+        self._running[running.uid] = running
+        await self._save()
+        await self._write(pod, pod_status.running(pod, moments.to_time(clock.now_ns())))
+
+    async def _reject(self, pod: dict[str, Any], message: str) -> None:
+        reason = admission.REASON
+        key, uid = containers.key_of(pod), str(pod["metadata"]["uid"])
+        self._seen.rejections.append(record.Rejection(key, uid, reason, message))
+        await self._save()
+        await self._write(pod, pod_status.rejected(reason, message))
+        now = moments.to_time(clock.now_ns())
+        event = pod_status.rejection_event(pod, self._node, reason, message, now)
+        with contextlib.suppress(api_client.ApiRefusedError):
+            await self._api.create(paths.events(pod["metadata"]["namespace"]), event)
+
+    def _end_later(self, pod: dict[str, Any], *, runs: bool) -> None:
+        """Note when a deleted pod is to end: at once if it doesn't run, never later than before."""
+        grace = pod["metadata"].get("deletionGracePeriodSeconds", 0) if runs else 0
+        at = clock.loop_time() + grace
+        uid = pod["metadata"]["uid"]
+        before, _ = self._ends.get(uid, (at, pod))
+        self._ends[uid] = (min(at, before), pod)
+        self._ends_changed.set()
+
+    async def _end(self, uid: str) -> None:
+        """End a pod's containers and take its object away."""
+        _, pod = self._ends.pop(uid)
+        self._running.pop(uid, None)
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+        with contextlib.suppress(api_client.ApiRefusedError):  # somebody was faster
+            await self._api.delete(paths.pod(pod), options)
+
+    async def _write(self, pod: dict[str, Any], status: dict[str, Any]) -> None:
+        """Write a pod's status, if it is still that pod."""
+        body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+        try:
+            await self._api.patch(f"{paths.pod(pod)}/status", body)
+        except api_client.ApiRefusedError as refused:
+            _log.info("the status of %s was not taken: %s", containers.key_of(pod), refused)
