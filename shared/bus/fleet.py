@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from shared.bus import following, freshness
 from shared.bus.connection import Bus
@@ -62,7 +62,7 @@ class FleetReader(Generic[M]):
         self.looked.set()
 
 
-class FleetWriter:
+class FleetWriter(Generic[M]):
     """Keeps the last value that was put for each node standing."""
 
     def __init__(
@@ -73,7 +73,7 @@ class FleetWriter:
         self._keeper = Keeper(bus, bucket)
         self._look_every = look_every
 
-    def put(self, node: str, message: Any, traceparent: str = "") -> None:
+    def put(self, node: str, message: M, traceparent: str = "") -> None:
         """Let `message` stand for a node; what was put before and not yet sent is forgotten."""
         self._keeper.want(table.node_token(node), message, traceparent)
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from shared.bus import following, freshness
 from shared.bus.connection import Bus
@@ -83,7 +83,7 @@ class StateReader(Generic[M]):
             self._reception.take(message)
 
 
-class StateWriter:
+class StateWriter(Generic[M]):
     """Keeps the last value that was put standing under one node's key."""
 
     def __init__(
@@ -95,7 +95,7 @@ class StateWriter:
         self._keeper = Keeper(bus, bucket)
         self._look_every = look_every
 
-    def put(self, message: Any, traceparent: str = "") -> None:
+    def put(self, message: M, traceparent: str = "") -> None:
         """Let `message` stand; what was put before and has not been sent is forgotten."""
         self._keeper.want(self._token, message, traceparent)
 
