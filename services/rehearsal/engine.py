@@ -14,7 +14,18 @@ from typing import Any
 from services.rehearsal import matching
 from services.rehearsal.outcome import Outcome, Result
 from services.rehearsal.stage import Observation, Stage, StageError
-from services.rehearsal.story import About, Condition, Expect, Never, Say, Step, Story, Wait, plain
+from services.rehearsal.story import (
+    NAMED,
+    About,
+    Condition,
+    Expect,
+    Never,
+    Say,
+    Step,
+    Story,
+    Wait,
+    plain,
+)
 from shared.runtime import clock
 
 LOOK_S = 0.02  # between two looks at what is in this process
@@ -39,6 +50,15 @@ async def play(story: Story, stage: Stage, tell: Tell) -> Outcome:
         seconds=clock.loop_time() - began,
         results=results,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look showed: whether it is all as wanted, the values, and what is not."""
+
+    fits: bool
+    seen: Mapping[str, Any]
+    misses: str
 
 
 @dataclass(slots=True)
@@ -94,23 +114,34 @@ class _Player:
 
     async def _expect(self, expect: Expect) -> tuple[bool, Mapping[str, Any], str]:
         began = clock.loop_time()
+        asks = any(each.about in ASKED for each in expect.conditions)
         since: float | None = None  # when it was first seen
         while True:
-            observed = await self.stage.observe(expect.condition, self.moments)
-            seen, now = _seen(expect.condition, observed), clock.loop_time()
-            if fitting(expect.condition, observed):
+            look = await self._observe(expect.conditions)
+            now = clock.loop_time()
+            if look.fits:
                 since = now if since is None else since
                 if now - since >= expect.for_s:
-                    return True, seen, ""
+                    return True, look.seen, ""
             elif since is not None:
                 why = f"was seen after {since - began:.1f} s, but not for {expect.for_s:g} s"
-                return False, seen, f"{why}: {misses(expect.condition, observed)}"
+                return False, look.seen, f"{why}: {look.misses}"
             elif now - began >= expect.within_s:
-                why = f"not within {expect.within_s:g} s: {misses(expect.condition, observed)}"
-                return False, seen, why
+                return False, look.seen, f"not within {expect.within_s:g} s: {look.misses}"
             if self.broken:
-                return False, seen, "the story ended here: what must never be seen was seen"
-            await clock.sleep(ASK_S if expect.condition.about in ASKED else LOOK_S)
+                return False, look.seen, "the story ended here: what must never be seen was seen"
+            await clock.sleep(ASK_S if asks else LOOK_S)
+
+    async def _observe(self, conditions: tuple[Condition, ...]) -> _Look:
+        pairs = [(each, await self.stage.observe(each, self.moments)) for each in conditions]
+        seen: dict[str, Any] = {}
+        for condition, observed in pairs:
+            seen |= _seen(condition, observed)
+        return _Look(
+            fits=all(fitting(*pair) for pair in pairs),
+            seen=seen,
+            misses="; ".join(words for pair in pairs if (words := misses(*pair))),
+        )
 
     async def watch(self) -> None:
         """Look at every `never` until one is seen; run beside `play` and cancelled after it."""
@@ -124,13 +155,14 @@ class _Player:
 
     async def _look(self, number: int, step: Step) -> None:
         assert isinstance(step.action, Never)  # noqa: S101 - only these are put there
-        observed = await self.stage.observe(step.action.condition, self.moments)
-        if fitting(step.action.condition, observed):
+        look = await self._observe(step.action.conditions)
+        if look.fits:
             self.broken = True
             seconds = (clock.now_ns() - self.moments[step.kind]) / 1e9
-            seen = _seen(step.action.condition, observed)
             why = "was seen, and must never be"
-            self._record(number, Result(step=step, ok=False, seconds=seconds, seen=seen, why=why))
+            self._record(
+                number, Result(step=step, ok=False, seconds=seconds, seen=look.seen, why=why)
+            )
 
     def _record(self, number: int, result: Result) -> None:
         self.results[number] = result
@@ -155,4 +187,5 @@ def _seen(condition: Condition, observed: Observation) -> dict[str, Any]:
     values = {
         key: matching.project(want, observed.values.get(key)) for key, want in condition.wants
     }
-    return values | dict(observed.shown)
+    seen = values | dict(observed.shown)
+    return seen if condition.about in NAMED else {condition.about.value: seen}

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from shared.simulation.kube.kubelet.switches import Switches
+
 DEFAULT_WITHIN_S = 10.0
 
 
@@ -25,20 +27,26 @@ class About(enum.StrEnum):
     API = "api"
 
 
+NAMED = (About.NODE, About.POD)  # their own key holds the name: `node: gpu-a`
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """What must (or must never) be seen; all of `wants` hold together.
 
     `name` is the node or `namespace/pod`; empty for conditions that are about the whole cluster.
+    `given` says what of it is looked at (`who`: node and GPU; `trace`: from which step).
     """
 
     about: About
     name: str
     wants: tuple[tuple[str, Any], ...]
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     def words(self) -> str:
         """One line for people."""
-        wants = ", ".join(f"{key} {plain(value)}" for key, value in self.wants)
+        parts = (*self.given.items(), *self.wants)
+        wants = ", ".join(f"{key} {plain(value)}" for key, value in parts)
         return " ".join(part for part in (self.about.value, self.name, wants) if part)
 
 
@@ -205,26 +213,26 @@ class Say:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
-    """The condition must be seen within a time and, with `for_s`, then stay so for that long."""
+    """All conditions must be seen at once, within a time; with `for_s` they then stay so long."""
 
-    condition: Condition
+    conditions: tuple[Condition, ...]
     within_s: float = DEFAULT_WITHIN_S
     for_s: float = 0.0
 
     def words(self) -> str:
         """One line for people."""
-        return f"expect {self.condition.words()}"
+        return "expect " + " and ".join(each.words() for each in self.conditions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Never:
-    """From here to the end of the story the condition must not be seen."""
+    """From here to the end of the story, these conditions must not be seen all at once."""
 
-    condition: Condition
+    conditions: tuple[Condition, ...]
 
     def words(self) -> str:
         """One line for people."""
-        return f"never {self.condition.words()}"
+        return "never " + " and ".join(each.words() for each in self.conditions)
 
 
 Act: TypeAlias = ConfigMap | Label | Pod | Delete | Cordon | Fault | Manage
@@ -242,26 +250,13 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kubelet:
-    """Switches of a node's fake kubelet, as the story's `kubelet` map says them."""
-
-    status_period_s: float = 1.0
-    unordered_ids: bool = False
-    stale_scheduler: bool = False
-    init_reuse: bool = False
-    finished_in_list: bool = False
-    old_endpoint_drops_new: bool = False
-    lost_grants: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node of the story; `gpus` as the simulated owner takes them."""
+    """A node of the story; a GPU is a name of the simulated catalogue, or a map with `model`."""
 
     name: str
-    gpus: tuple[Mapping[str, Any] | str, ...] = ()
+    gpus: tuple[str | Mapping[str, Any], ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    kubelet: Kubelet = Kubelet()
+    kubelet: Switches = field(default_factory=Switches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,16 +40,16 @@ class Script:
 
     async def observe(self, condition: Condition, moments: Mapping[str, int]) -> Observation:
         passed = clock.loop_time() - self.began
-        value = next((n for at, n in reversed(self.changes.items()) if at <= passed), 0)
+        value = next((n for at, n in sorted(self.changes.items(), reverse=True) if at <= passed), 0)
         return Observation({"rejections": value}, {})
 
     def mark(self) -> None:
         self.marks += 1
 
 
-def rejections(count: int) -> Condition:
+def rejections(count: int) -> tuple[Condition, ...]:
     """The node's number is `count`."""
-    return Condition(about=About.NODE, name="n", wants=(("rejections", count),))
+    return (Condition(about=About.NODE, name="n", wants=(("rejections", count),)),)
 
 
 async def played(changes: Mapping[float, int], *actions: Action) -> tuple[Outcome, Script]:
@@ -74,7 +74,7 @@ def last(outcome: Outcome) -> dict[str, Any]:
 
 async def test_what_is_seen_in_time_is_ok() -> None:
     """An expectation waits for the change and says how long it took."""
-    outcome, _ = await played({0.1: 8}, Expect(condition=rejections(8), within_s=5))
+    outcome, _ = await played({0.1: 8}, Expect(conditions=rejections(8), within_s=5))
     assert outcome.ok
     assert 0.1 <= outcome.results[0].seconds < 2
     assert last(outcome)["seen"] == {"rejections": 8}
@@ -83,7 +83,7 @@ async def test_what_is_seen_in_time_is_ok() -> None:
 async def test_what_is_not_seen_in_time_is_named_with_what_was_seen() -> None:
     """The failure says expected and observed values, and the story ends there."""
     outcome, stage = await played(
-        {0: 4}, Expect(condition=rejections(8), within_s=0.1), Delete(pod="default/a")
+        {0: 4}, Expect(conditions=rejections(8), within_s=0.1), Delete(pod="default/a")
     )
     assert not outcome.ok
     assert last(outcome)["seen"] == {"rejections": 4}
@@ -93,7 +93,7 @@ async def test_what_is_not_seen_in_time_is_named_with_what_was_seen() -> None:
 
 async def test_what_does_not_stay_is_refused() -> None:
     """With `for`, a value that is seen and then goes away is a failure."""
-    expect = Expect(condition=rejections(8), within_s=5, for_s=5)
+    expect = Expect(conditions=rejections(8), within_s=5, for_s=5)
     outcome, _ = await played({0: 8, 0.2: 4}, expect)
     assert not outcome.ok
     assert "but not for 5 s: rejections is 4, not 8" in last(outcome)["why"]
@@ -101,7 +101,7 @@ async def test_what_does_not_stay_is_refused() -> None:
 
 async def test_what_stays_is_ok() -> None:
     """With `for`, the step takes at least that long."""
-    outcome, _ = await played({0: 8}, Expect(condition=rejections(8), for_s=0.2))
+    outcome, _ = await played({0: 8}, Expect(conditions=rejections(8), for_s=0.2))
     assert outcome.ok
     assert outcome.results[0].seconds >= 0.2
 
@@ -109,7 +109,7 @@ async def test_what_stays_is_ok() -> None:
 async def test_never_ends_the_story_when_it_is_seen() -> None:
     """A watched condition that comes true fails its own step, whatever is being played."""
     outcome, stage = await played(
-        {0.1: 1}, Never(condition=rejections(1)), Wait(seconds=30), Delete(pod="default/a")
+        {0.1: 1}, Never(conditions=rejections(1)), Wait(seconds=30), Delete(pod="default/a")
     )
     assert not outcome.ok
     assert outcome.seconds < 10
@@ -119,13 +119,13 @@ async def test_never_ends_the_story_when_it_is_seen() -> None:
 
 async def test_never_is_looked_at_once_more_at_the_end() -> None:
     """What the last step brings about does not escape."""
-    outcome, _ = await played({0: 1}, Never(condition=rejections(1)))
+    outcome, _ = await played({0: 1}, Never(conditions=rejections(1)))
     assert not outcome.ok
 
 
 async def test_never_that_is_not_seen_is_ok() -> None:
     """A story with nothing to forbid passes."""
-    outcome, _ = await played({0: 2}, Never(condition=rejections(1)), Wait(seconds=0.1))
+    outcome, _ = await played({0: 2}, Never(conditions=rejections(1)), Wait(seconds=0.1))
     assert outcome.ok
 
 
@@ -138,7 +138,7 @@ async def test_a_step_that_cannot_be_done_says_why() -> None:
 async def test_steps_that_act_mark_and_others_do_not() -> None:
     """Counts start anew with each step that acts."""
     outcome, stage = await played(
-        {0: 1}, Delete(pod="default/a"), Expect(condition=rejections(1)), Wait(seconds=0.01)
+        {0: 1}, Delete(pod="default/a"), Expect(conditions=rejections(1)), Wait(seconds=0.01)
     )
     assert outcome.ok
     assert stage.marks == 1

@@ -1,0 +1,79 @@
+"""The nodes of a story: names, GPUs, labels, switches of the fake kubelet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from services.rehearsal import spot as spots
+from services.rehearsal.spot import Spot
+from services.rehearsal.story import Node
+from shared.simulation.gpu import boards, catalogue
+from shared.simulation.kube.kubelet.switches import Switches
+
+GPU_KEYS = ("model", "uuid", "memoryMiB", "pciDevice", "migMode", "instances", "profileIds")
+NODE_KEYS = ("name", "gpus", "labels", "kubelet")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+SWITCHES: Mapping[str, tuple[str, Callable[[Spot], Any]]] = {
+    "statusPeriod": ("status_period", Spot.seconds),
+    "unorderedIds": ("unordered_ids", Spot.truth),
+    "initReuse": ("init_reuse", Spot.truth),
+    "finishedInList": ("finished_in_list", Spot.truth),
+    "oldEndpointDropsNew": ("old_endpoint_drops_new", Spot.truth),
+    "lostGrants": ("lost_grants", Spot.truth),
+}
+
+
+def node(spot: Spot) -> Node:
+    """Read one node."""
+    parts = spot.mapping(NODE_KEYS)
+    spots.required(spot, parts, "name")
+    name = _name(parts["name"]) if "name" in parts else ""
+    gpus = tuple(_gpu(each) for each in parts["gpus"].items()) if "gpus" in parts else ()
+    if spot.clean:
+        _check_gpus(parts.get("gpus", spot), name, gpus)
+    return Node(
+        name=name,
+        gpus=gpus,
+        labels=labels(parts.get("labels")),
+        kubelet=_kubelet(parts.get("kubelet")),
+    )
+
+
+def labels(spot: Spot | None) -> dict[str, str]:
+    """Read labels that are to be set."""
+    return {key: each.text() for key, each in spot.mapping().items()} if spot else {}
+
+
+def _name(spot: Spot) -> str:
+    name = spot.text("a node's name")
+    if name and not (_NAME.fullmatch(name) and len(name) <= 253):
+        spot.refuse(
+            "a node's name has lower-case letters, digits, - and . only", "write one like gpu-a.lan"
+        )
+    return name
+
+
+def _kubelet(spot: Spot | None) -> Switches:
+    parts = spot.mapping(SWITCHES) if spot else {}
+    values = {SWITCHES[name][0]: SWITCHES[name][1](each) for name, each in parts.items()}
+    return Switches(**values)
+
+
+def _gpu(spot: Spot) -> str | Mapping[str, Any]:
+    """Read one GPU: a name of the catalogue, or a map of what is special about it."""
+    if not spot.is_map:
+        return spot.choice(catalogue.models(), "GPU model")
+    parts = spot.mapping(GPU_KEYS)
+    if spots.required(spot, parts, "model"):
+        parts["model"].choice(catalogue.models(), "GPU model")
+    return {key: each.plain() for key, each in parts.items()}
+
+
+def _check_gpus(spot: Spot, name: str, gpus: Sequence[str | Mapping[str, Any]]) -> None:
+    """Refuse what no hardware could be: the simulation knows, and says it in its own words."""
+    try:
+        boards.build(name, gpus)
+    except boards.SpecError as error:
+        spot.refuse(str(error))

@@ -1,0 +1,89 @@
+"""A story's YAML → a `Story`, strictly: what is not understood is refused with path and line.
+
+`slicewire rehearse` and `demo` read files by it. Steps are read by `steps`, conditions by
+`conditions`; this module reads the frame around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from services.rehearsal import cast, steps
+from services.rehearsal.spot import Spot
+from services.rehearsal.story import Node, Step, Story
+from shared.domain.errors import Place, RefusedError
+from shared.sharing import findings, tree
+
+PARTS = ("nodes", "configMaps", "values", "steps")
+
+
+def read(text: str, file: str) -> Story:
+    """Read a story.
+
+    Raises:
+        RefusedError: it is wrong; the problems say where and what to write.
+    """
+    found = findings.Findings()
+    documents = tree.documents(text, found)
+    if len(documents) != 1:
+        found.stop(
+            documents[1].place if documents else Place(1, 1),
+            "",
+            "a story is one YAML document with nodes and steps",
+        )
+    root = Spot.root(documents[0], found)
+    parts = root.mapping(PARTS)
+    nodes = _nodes(root, parts)
+    story = Story(
+        file=file,
+        nodes=nodes,
+        config_maps=_config_maps(parts.get("configMaps")),
+        values=parts["values"].plain() if "values" in parts else {},
+        steps=_steps(root, parts, nodes),
+    )
+    found.settle()
+    return story
+
+
+def _nodes(root: Spot, parts: Mapping[str, Spot]) -> tuple[Node, ...]:
+    if "nodes" not in parts:
+        root.refuse('the key "nodes" is missing: a story needs at least one node')
+        return ()
+    nodes: dict[str, Node] = {}
+    for spot in parts["nodes"].items():
+        node = cast.node(spot)
+        if node.name in nodes:
+            spot.refuse(f"the node {node.name} stands twice", "give each node its own name")
+        nodes[node.name] = node
+    return tuple(nodes.values())
+
+
+def _config_maps(spot: Spot | None) -> dict[str, dict[str, str]]:
+    if spot is None:
+        return {}
+    return {
+        name: {key: each.written() for key, each in data.items()}
+        for name, data in ((name, one.mapping()) for name, one in spot.mapping().items())
+    }
+
+
+def _steps(root: Spot, parts: Mapping[str, Spot], nodes: tuple[Node, ...]) -> tuple[Step, ...]:
+    if "steps" not in parts:
+        root.refuse('the key "steps" is missing: a story without steps shows nothing')
+        return ()
+    reader = steps.Reader({node.name: node for node in nodes})
+    return tuple(step for spot in parts["steps"].items() if (step := reader.step(spot)))
+
+
+def explain(refused: RefusedError) -> list[dict[str, object]]:
+    """The problems of a refused story in the form that `-o json` prints."""
+    return [
+        {
+            "path": problem.path,
+            "line": problem.line,
+            "column": problem.column,
+            "message": problem.message,
+            "suggestion": problem.suggestion,
+        }
+        for problem in refused.problems
+    ]

@@ -1,0 +1,148 @@
+"""Results → what people read while a story is played. It prints only what was observed.
+
+A line a step, then one line for each thing seen; steps that only speak become headings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from services.rehearsal.outcome import Outcome, Result
+from services.rehearsal.story import NAMED, About, ConfigMap, Expect, Never, Node, Say, Story, plain
+from services.views import console as view
+
+MARGIN = " " * 11
+NESTED = [each.value for each in About if each not in NAMED]
+TEXT_LINES = 14  # of a ConfigMap's text; more is cut with a word
+
+
+class Narrator:
+    """Writes a story to a console as it is played."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._marks = view.marks(console)
+
+    def begin(self, story: Story) -> None:
+        """Say what the story is played on."""
+        self._console.print(Text(story.file, style="bold"))
+        for node in story.nodes:
+            self._console.print(Text(f"  node {node.name}: {_gpus(node)}"))
+
+    def tell(self, result: Result) -> None:
+        """Say what came of a step."""
+        action = result.step.action
+        if isinstance(action, Say):
+            self._console.print()
+            self._console.print(Text(action.text.strip(), style="bold"))
+            return
+        self._console.print(self._headline(result))
+        for line in self._details(result):
+            self._console.print(Text(MARGIN).append_text(line))
+        if result.why:
+            self._console.print(Text(f"{MARGIN}{result.why}", style="red"))
+
+    def end(self, outcome: Outcome, steps: int) -> None:
+        """Say how the whole came out."""
+        played = sum(not isinstance(each.step.action, Say) for each in outcome.results)
+        bad = [result for result in outcome.results if not result.ok]
+        self._console.print()
+        if outcome.ok:
+            words = f"all {played} steps were as expected, in {outcome.seconds:.1f} s"
+            self._console.print(Text(f"{self._marks.yes} {words}", style="bold green"))
+            return
+        lines = ", ".join(str(result.step.line) for result in bad)
+        left = steps - len(outcome.results)
+        words = f"not as expected: line {lines}" + (f"; {left} steps not played" if left else "")
+        self._console.print(Text(f"{self._marks.no} {words}", style="bold red"))
+
+    def _headline(self, result: Result) -> Text:
+        looks = isinstance(result.step.action, Expect | Never)
+        good = self._marks.yes if looks else self._marks.act
+        mark = good if result.ok else self._marks.no
+        style = ("green" if looks else "bold") if result.ok else "bold red"
+        line = Text("  ").append(f"{mark:<2}", style=style)
+        line.append(f"{result.seconds:5.1f} s ", style="dim")
+        return line.append(self._subject(result))
+
+    def _subject(self, result: Result) -> str:
+        action = result.step.action
+        if isinstance(action, Expect):
+            stays = f" (for {action.for_s:g} s)" if action.for_s else ""
+            about = [f"{each.about.value} {each.name}".strip() for each in action.conditions]
+            return " and ".join(about) + stays
+        return action.words()
+
+    def _details(self, result: Result) -> list[Text]:
+        if isinstance(result.step.action, ConfigMap):
+            return _texts(result.step.action)
+        lines: list[Text] = []
+        for key, value in result.seen.items():
+            nested = key in NESTED and isinstance(value, Mapping)
+            for inner, each in value.items() if nested else ((key, value),):
+                lines += self._seen(inner, each)
+        return lines
+
+    def _seen(self, key: str, value: Any) -> list[Text]:
+        drawers: Mapping[str, Callable[[Any], list[Text]]] = {
+            "slots": self._slots,
+            "env": _pairs,
+            "labels": _pairs,
+            "holders": _holders,
+            "tree": lambda branches: view.tree(branches, self._marks),
+        }
+        draws = key in drawers and isinstance(value, Mapping | list)
+        drawn = drawers[key](value) if draws else [Text(_short(value))]
+        lead = f"{key} " if key not in {"tree", "holders"} else ""
+        lines = [Text(lead, style="dim").append_text(line) for line in drawn[:1]]
+        return lines + [Text(" " * len(lead)).append_text(line) for line in drawn[1:]]
+
+    def _slots(self, value: Any) -> list[Text]:
+        if not isinstance(value, Mapping):
+            return [Text(_short(value))]
+        return [
+            Text(f"{resource} ").append_text(view.bar(counts, self._marks))
+            if isinstance(counts, Mapping)
+            else Text(f"{resource} {plain(counts)}")
+            for resource, counts in value.items()
+        ]
+
+
+def _gpus(node: Node) -> str:
+    models = Counter(each if isinstance(each, str) else each["model"] for each in node.gpus)
+    return ", ".join(f"{count} x {model}" for model, count in models.items()) or "no GPU"
+
+
+def _texts(action: ConfigMap) -> list[Text]:
+    lines: list[Text] = []
+    for key, text in (action.data or {}).items():
+        written = text.rstrip().splitlines()
+        lines.append(Text(f"{key}:", style="dim"))
+        lines += [Text(f"  {each}", style="italic") for each in written[:TEXT_LINES]]
+        if len(written) > TEXT_LINES:
+            lines.append(Text(f"  ({len(written) - TEXT_LINES} more lines)", style="dim"))
+    return lines
+
+
+def _pairs(value: Mapping[str, Any]) -> list[Text]:
+    return [Text(f"{name}={_short(each)}") for name, each in value.items()]
+
+
+def _holders(rows: list[Mapping[str, Any]]) -> list[Text]:
+    return [
+        Text(f"{row['pod'] or '(not yet known)'}", style="bold").append(
+            f"  {row['resource']}  {row['slot']}", style="default"
+        )
+        for row in rows
+    ]
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {plain(each)}" for key, each in value.items())
+    return plain(value)

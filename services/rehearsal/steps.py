@@ -1,0 +1,234 @@
+"""One entry of a story's `steps` → a `Step`. A reader remembers what earlier steps brought.
+
+So a step that names a node, pod or step that is not there is refused before anything is played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from services.rehearsal import cast, conditions, vocabulary
+from services.rehearsal import spot as spots
+from services.rehearsal.spot import Spot
+from services.rehearsal.story import (
+    DEFAULT_WITHIN_S,
+    NODE_SERVICES,
+    About,
+    Action,
+    Condition,
+    ConfigMap,
+    Container,
+    Cordon,
+    Delete,
+    Expect,
+    Fault,
+    Label,
+    Manage,
+    Never,
+    Node,
+    NvmlFault,
+    Pod,
+    Say,
+    Service,
+    Step,
+    Verb,
+    Wait,
+)
+from shared.sharing import suggest
+
+FAULT_KEYS = ("node", "gpu", "xid", "lost", "nvml")
+POD_KEYS = ("name", "namespace", "requests", "containers", "node", "labels")
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads the steps of one story in order."""
+
+    nodes: Mapping[str, Node]
+    pods: set[str] = field(default_factory=set)
+    marks: set[str] = field(default_factory=set)  # names and kinds of the steps so far
+
+    def step(self, spot: Spot) -> Step | None:
+        """Read one step; None after it was refused."""
+        readers: dict[str, Callable[[Spot], Action]] = {
+            "say": lambda each: Say(text=each.text()),
+            "configMap": self._config_map,
+            "label": self._label,
+            "pod": self._pod,
+            "delete": self._delete,
+            "cordon": lambda each: Cordon(node=self._only_node(each), unschedulable=True),
+            "uncordon": lambda each: Cordon(node=self._only_node(each), unschedulable=False),
+            "fault": lambda each: self._fault(each, heal=False),
+            "heal": lambda each: self._fault(each, heal=True),
+            **{verb.value: self._manager(verb) for verb in Verb},
+            "wait": lambda each: Wait(seconds=each.seconds()),
+            "expect": self._expect,
+            "never": lambda each: Never(conditions=self._conditions(each, ())),
+        }
+        parts = spot.mapping(("as", *readers))
+        kinds = [key for key in parts if key != "as"]
+        if len(kinds) != 1:
+            if kinds or (spot.is_map and spot.mapping().keys() <= {"as"}):
+                spot.refuse(f"a step has one of {suggest.listed(readers)}, and `as`")
+            return None
+        kind = kinds[0]
+        action = readers[kind](parts[kind])
+        name = parts["as"].text() if "as" in parts else ""
+        if name and name in self.marks:
+            parts["as"].refuse(f'a step before this one is already called "{name}"')
+        self.marks |= {kind, name} - {""}
+        return Step(line=spot.line, kind=kind, action=action, name=name)
+
+    def _config_map(self, spot: Spot) -> ConfigMap:
+        parts = spot.mapping(("name", "data"))
+        spots.required(spot, parts, "name", "data")
+        name = parts["name"].text() if "name" in parts else ""
+        if "data" not in parts or parts["data"].is_null:
+            return ConfigMap(name=name, data=None)
+        data = parts["data"].mapping()
+        return ConfigMap(name=name, data={key: each.written() for key, each in data.items()})
+
+    def _label(self, spot: Spot) -> Label:
+        parts = spot.mapping(("node", "set"))
+        spots.required(spot, parts, "node", "set")
+        changes = parts["set"].mapping() if "set" in parts else {}
+        return Label(
+            node=self._node(parts.get("node")),
+            labels={key: None if each.is_null else each.text() for key, each in changes.items()},
+        )
+
+    def _pod(self, spot: Spot) -> Pod:
+        parts = spot.mapping(POD_KEYS)
+        spots.required(spot, parts, "name")
+        if ("requests" in parts) == ("containers" in parts):
+            spot.refuse("a pod has either requests or containers")
+        namespace = parts["namespace"].text() if "namespace" in parts else "default"
+        name = parts["name"].text() if "name" in parts else ""
+        self.pods.add(f"{namespace}/{name}")
+        return Pod(
+            name=name,
+            containers=_containers(parts),
+            namespace=namespace,
+            node=self._node(parts["node"]) if "node" in parts else None,
+            labels=cast.labels(parts.get("labels")),
+        )
+
+    def _delete(self, spot: Spot) -> Delete:
+        parts = spot.mapping(("pod", "force"))
+        spots.required(spot, parts, "pod")
+        return Delete(
+            pod=self._known_pod(parts.get("pod")),
+            force="force" in parts and parts["force"].truth(),
+        )
+
+    def _fault(self, spot: Spot, *, heal: bool) -> Fault:
+        parts = spot.mapping(FAULT_KEYS)
+        spots.required(spot, parts, "node")
+        what = [key for key in ("xid", "lost", "nvml") if key in parts]
+        if len(what) != 1 or ("gpu" in parts) == ("nvml" in parts):
+            spot.refuse("a fault is one of: gpu with xid, gpu with lost: true, nvml")
+        node = self._node(parts.get("node"))
+        lost = parts.get("lost")
+        if lost is not None and not lost.truth():
+            lost.refuse("accepted is lost: true", "to end it, write the fault under `heal`")
+        return Fault(
+            node=node,
+            heal=heal,
+            gpu=self._gpu(node, parts["gpu"]) if "gpu" in parts else None,
+            xid=parts["xid"].whole(least=1) if "xid" in parts else None,
+            lost=lost is not None,
+            nvml=_nvml(parts["nvml"]) if "nvml" in parts else None,
+        )
+
+    def _manager(self, verb: Verb) -> Callable[[Spot], Action]:
+        def read(spot: Spot) -> Manage:
+            parts = spot.mapping(("service", "node"))
+            if not spots.required(spot, parts, "service"):
+                return Manage(verb=verb, service=Service.BUS)
+            word = parts["service"].choice([each.value for each in Service], "service")
+            if word not in list(Service):
+                return Manage(verb=verb, service=Service.BUS)
+            service = Service(word)
+            if service in NODE_SERVICES:
+                spots.required(spot, parts, "node")
+            elif "node" in parts:
+                parts["node"].refuse(f"the {service} belongs to no node", "leave the node out")
+            return Manage(verb=verb, service=service, node=self._node(parts.get("node")) or None)
+
+        return read
+
+    def _expect(self, spot: Spot) -> Expect:
+        parts = spot.mapping()
+        return Expect(
+            conditions=self._conditions(spot, ("within", "for")),
+            within_s=parts["within"].seconds() if "within" in parts else DEFAULT_WITHIN_S,
+            for_s=parts["for"].seconds() if "for" in parts else 0.0,
+        )
+
+    def _conditions(self, spot: Spot, extra: tuple[str, ...]) -> tuple[Condition, ...]:
+        return conditions.read(spot, extra, self._check)
+
+    def _check(self, about: About, parts: Mapping[str, Spot]) -> None:
+        """Refuse conditions on nodes, pods and steps that the story does not have."""
+        match about:
+            case About.NODE:
+                self._node(parts["node"])
+            case About.POD:
+                self._known_pod(parts["pod"])
+            case About.WHO:
+                node = self._node(parts.get("node"))
+                if "gpu" in parts and not parts["gpu"].is_text:
+                    self._gpu(node, parts["gpu"])
+            case About.TRACE if "from" in parts:
+                parts["from"].choice(sorted(self.marks), "earlier step")
+
+    def _only_node(self, spot: Spot) -> str:
+        parts = spot.mapping(("node",))
+        spots.required(spot, parts, "node")
+        return self._node(parts.get("node"))
+
+    def _node(self, spot: Spot | None) -> str:
+        return spot.choice(list(self.nodes), "node") if spot else ""
+
+    def _known_pod(self, spot: Spot | None) -> str:
+        name = spot.text() if spot else ""
+        key = conditions.pod_key(name)
+        if spot and name and key not in self.pods:
+            hint = suggest.did_you_mean(key, self.pods)
+            spot.refuse(f'no step before this one makes the pod "{key}"', hint)
+        return key
+
+    def _gpu(self, node: str, spot: Spot) -> int:
+        index = vocabulary.count(spot)
+        count = len(self.nodes[node].gpus) if node in self.nodes else index + 1
+        if index >= count:
+            spot.refuse(f"the node {node} has GPUs 0 to {count - 1}" if count else "it has no GPU")
+        return index
+
+
+def _containers(parts: Mapping[str, Spot]) -> tuple[Container, ...]:
+    if "containers" not in parts:
+        requests = vocabulary.counts(parts["requests"]) if "requests" in parts else {}
+        return (Container(name="main", requests=requests),)
+    return tuple(_container(spot) for spot in parts["containers"].items())
+
+
+def _container(spot: Spot) -> Container:
+    parts = spot.mapping(("name", "requests"))
+    spots.required(spot, parts, "name")
+    return Container(
+        name=parts["name"].text() if "name" in parts else "",
+        requests=vocabulary.counts(parts["requests"]) if "requests" in parts else {},
+    )
+
+
+def _nvml(spot: Spot) -> NvmlFault:
+    parts = spot.mapping(("call", "nth", "error", "times"))
+    spots.required(spot, parts, "call", "error")
+    return NvmlFault(
+        call=parts["call"].text() if "call" in parts else "",
+        error=parts["error"].text() if "error" in parts else "",
+        nth=parts["nth"].whole(least=1) if "nth" in parts else 1,
+        times=parts["times"].whole(least=1) if "times" in parts else 1,
+    )

@@ -1,0 +1,115 @@
+"""Which keys a condition may have, and the shape of each: the language's one table.
+
+`language` reads conditions by it; `observe` has an observer for each key (a test compares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from services.rehearsal.spot import Spot
+from services.rehearsal.story import About
+from shared.domain.slots import SlotState
+
+Shape = Callable[[Spot], Any]
+
+SLOT_STATES = tuple(state.value for state in SlotState)
+
+
+def count(spot: Spot) -> int:
+    """A whole number from 0."""
+    return spot.whole(least=0)
+
+
+def text(spot: Spot) -> str:
+    """A text; a pattern where it starts with `~`."""
+    return spot.pattern()
+
+
+def truth(spot: Spot) -> bool:
+    """Either true or false."""
+    return spot.truth()
+
+
+def counts(spot: Spot) -> dict[str, int]:
+    """Names with a whole number each."""
+    return {name: count(each) for name, each in spot.mapping().items()}
+
+
+def texts(spot: Spot) -> dict[str, str | None]:
+    """Names with a text each; null where there must be none."""
+    return {name: None if each.is_null else text(each) for name, each in spot.mapping().items()}
+
+
+def listing(spot: Spot) -> list[str]:
+    """A list of texts."""
+    return [text(each) for each in spot.items()]
+
+
+def listing_or_count(spot: Spot) -> list[str] | int:
+    """A list of texts, or how many there are."""
+    return listing(spot) if spot.is_list else count(spot)
+
+
+def slots(spot: Spot) -> dict[str, dict[str, int]]:
+    """For each resource, how many of its slots are in the named states."""
+    return {
+        resource: {state: count(each) for state, each in states.mapping(SLOT_STATES).items()}
+        for resource, states in spot.mapping().items()
+    }
+
+
+def fields(*names: str) -> Shape:
+    """A map with some of these keys and a text each."""
+
+    def shape(spot: Spot) -> dict[str, str]:
+        return {name: text(each) for name, each in spot.mapping(names).items()}
+
+    return shape
+
+
+def place(spot: Spot) -> int | str:
+    """A GPU: its index or its UUID."""
+    return spot.text() if spot.is_text else count(spot)
+
+
+EVENT = fields("reason", "message")
+
+KEYS: Mapping[About, Mapping[str, Shape]] = MappingProxyType(
+    {
+        About.NODE: {
+            "capacity": counts,
+            "allocatable": counts,
+            "labels": texts,
+            "schedulable": truth,
+            "condition": fields("type", "status", "reason", "message"),
+            "event": EVENT,
+            "rejections": count,
+            "slots": slots,
+            "registrations": count,
+            "lists": count,
+        },
+        About.POD: {
+            "phase": text,
+            "reason": text,
+            "message": text,
+            "node": text,
+            "slots": listing_or_count,
+            "gpus": count,
+            "uuids": listing_or_count,
+            "env": texts,
+            "devices": listing_or_count,
+            "restarts": count,
+            "event": EVENT,
+        },
+        About.WHO: {"node": text, "gpu": place, "pods": listing},
+        About.TRACE: {"from": text, "covers": listing, "connected": truth},
+        About.BUS: {"consumers": count, "streams": count},
+        About.API: {"watches": count, "requests": count},
+    }
+)
+
+GIVEN: Mapping[About, tuple[str, ...]] = {About.WHO: ("node", "gpu"), About.TRACE: ("from",)}
+"""Keys that say what to look at; all others say what must be seen."""

@@ -1,0 +1,84 @@
+"""How commands and rehearsals write to a terminal: one console, its signs, its durations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from services.views import bars
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Signs that a terminal can show; plain ones where its encoding is not Unicode."""
+
+    yes: str
+    no: str
+    act: str
+    bar: Mapping[str, str]
+    branch: tuple[str, str, str, str]  # middle, last, beside a middle one, beside a last one
+
+
+MARKS = Marks("✓", "✗", "→", bars.SIGNS, ("├─ ", "└─ ", "│  ", "   "))
+PLAIN_MARKS = Marks("ok", "NO", "->", bars.PLAIN_SIGNS, ("|- ", "`- ", "|  ", "   "))
+
+
+def open_console(file: TextIO) -> Console:
+    """A console on `file`; colours only on a terminal that wants them (NO_COLOR is honoured)."""
+    return Console(file=file, highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+
+def marks(console: Console) -> Marks:
+    """The signs for this console."""
+    return MARKS if console.encoding.lower().startswith("utf") else PLAIN_MARKS
+
+
+def bar(counts: Mapping[str, int], signs: Marks) -> Text:
+    """Draw counts as signs, then say them."""
+    text = Text()
+    for state, length in bars.runs(counts):
+        text.append(signs.bar[state] * length, style=bars.STYLES[state])
+    return text.append("  " if counts else "").append(bars.words(counts))
+
+
+def duration(milliseconds: float) -> str:
+    """A length of time with the digits that matter."""
+    if milliseconds >= 10_000:
+        return f"{milliseconds / 1000:.1f} s"
+    return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.1f} ms"
+
+
+def tree(branches: Sequence[Mapping[str, Any]], signs: Marks, *, origin: int = 0) -> list[Text]:
+    """Draw span branches (in the form of `trace -o json`), one line a span.
+
+    Each line says when the step began, counted from the change's first step, and how long it took.
+    """
+    start = origin or min((branch["start"] for branch in branches), default=0)
+    lines: list[Text] = []
+    for branch in branches:
+        lines += _branch(branch, signs, "", "", start)
+    return lines
+
+
+def _branch(
+    branch: Mapping[str, Any], signs: Marks, lead: str, below: str, start: int
+) -> list[Text]:
+    where = " ".join(part for part in (branch["service"], branch["node"]) if part)
+    line = Text(lead)
+    line.append(branch["name"], style="bold" if branch["ok"] else "bold red")
+    line.append(f"  {duration(branch['milliseconds'])}", style="cyan")
+    line.append(f"  at +{duration((branch['start'] - start) / 1e6)}  {where}", style="dim")
+    if branch["error"]:
+        line.append(f"  {branch['error']}", style="red")
+    lines = [line]
+    children = branch["children"]
+    middle, last, beside, past = signs.branch
+    for number, child in enumerate(children, start=1):
+        end = number == len(children)
+        child_lead, child_below = (last, past) if end else (middle, beside)
+        lines += _branch(child, signs, below + child_lead, below + child_below, start)
+    return lines

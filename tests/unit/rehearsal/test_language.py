@@ -1,0 +1,396 @@
+"""Stories are read as they are written, and refused with place and suggestion where wrong."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from services.rehearsal import language
+from services.rehearsal.story import (
+    About,
+    Condition,
+    ConfigMap,
+    Container,
+    Cordon,
+    Delete,
+    Expect,
+    Fault,
+    Label,
+    Manage,
+    Never,
+    NvmlFault,
+    Pod,
+    Say,
+    Service,
+    Story,
+    Verb,
+    Wait,
+)
+from shared.domain.errors import Problem, RefusedError
+
+NODES = """\
+nodes:
+  - name: gpu-a.lan
+    gpus: [a100-80gb, t4]
+    labels: {team: vision}
+    kubelet: {statusPeriod: 500ms, unorderedIds: false}
+"""
+
+
+def read(steps: str, frame: str = NODES) -> Story:
+    """Read a story of these steps on the usual node."""
+    return language.read(frame + "steps:\n" + textwrap.indent(textwrap.dedent(steps), "  "), "s")
+
+
+def refused(steps: str, frame: str = NODES) -> Problem:
+    """The one problem of a story that is refused."""
+    with pytest.raises(RefusedError) as caught:
+        read(steps, frame)
+    assert len(caught.value.problems) == 1, caught.value
+    return caught.value.problems[0]
+
+
+def action(step: str) -> object:
+    """What one step does, after one that makes the pod `a`."""
+    return read("- pod: {name: a, requests: {nvidia.com/gpu: 1}}\n" + step).steps[-1].action
+
+
+def test_a_node_has_name_gpus_labels_and_switches() -> None:
+    """The frame of a story becomes values."""
+    story = read("- wait: 1s")
+    (node,) = story.nodes
+    assert (node.name, node.gpus, node.labels) == (
+        "gpu-a.lan",
+        ("a100-80gb", "t4"),
+        {"team": "vision"},
+    )
+    assert node.kubelet.status_period == 0.5
+    assert not node.kubelet.unordered_ids
+
+
+def test_config_maps_keep_their_texts() -> None:
+    """A block text arrives as it stands, an empty one stays empty."""
+    frame = NODES + 'configMaps:\n  sharing:\n    any: |-\n      version: v1\n    other: ""\n'
+    assert read("- wait: 1s", frame).config_maps == {"sharing": {"any": "version: v1", "other": ""}}
+
+
+STEPS: dict[str, tuple[str, object]] = {
+    "say": ("- say: Hello", Say(text="Hello")),
+    "wait": ("- wait: 1m2s", Wait(seconds=62)),
+    "short wait": ("- wait: 250ms", Wait(seconds=0.25)),
+    "configMap": (
+        "- configMap: {name: sharing, data: {any: x}}",
+        ConfigMap(name="sharing", data={"any": "x"}),
+    ),
+    "configMap deleted": (
+        "- configMap: {name: sharing, data: null}",
+        ConfigMap(name="sharing", data=None),
+    ),
+    "label": (
+        "- label: {node: gpu-a.lan, set: {a: b, c: null}}",
+        Label(node="gpu-a.lan", labels={"a": "b", "c": None}),
+    ),
+    "pod of several containers": (
+        "- pod: {name: b, namespace: ml, node: gpu-a.lan, labels: {x: y},"
+        " containers: [{name: one, requests: {r/x: 2}}, {name: two}]}",
+        Pod(
+            name="b",
+            namespace="ml",
+            node="gpu-a.lan",
+            labels={"x": "y"},
+            containers=(
+                Container(name="one", requests={"r/x": 2}),
+                Container(name="two", requests={}),
+            ),
+        ),
+    ),
+    "delete": ("- delete: {pod: a, force: true}", Delete(pod="default/a", force=True)),
+    "cordon": ("- cordon: {node: gpu-a.lan}", Cordon(node="gpu-a.lan", unschedulable=True)),
+    "uncordon": ("- uncordon: {node: gpu-a.lan}", Cordon(node="gpu-a.lan", unschedulable=False)),
+    "xid": (
+        "- fault: {node: gpu-a.lan, gpu: 1, xid: 79}",
+        Fault(node="gpu-a.lan", heal=False, gpu=1, xid=79),
+    ),
+    "lost, healed": (
+        "- heal: {node: gpu-a.lan, gpu: 1, lost: true}",
+        Fault(node="gpu-a.lan", heal=True, gpu=1, lost=True),
+    ),
+    "nvml": (
+        "- fault: {node: gpu-a.lan, nvml: {call: nvmlInit_v2, error: UNKNOWN, nth: 2, times: 3}}",
+        Fault(
+            node="gpu-a.lan",
+            heal=False,
+            nvml=NvmlFault(call="nvmlInit_v2", error="UNKNOWN", nth=2, times=3),
+        ),
+    ),
+    "kill": (
+        "- kill: {service: allocator, node: gpu-a.lan}",
+        Manage(verb=Verb.KILL, service=Service.ALLOCATOR, node="gpu-a.lan"),
+    ),
+    "restart": ("- restart: {service: bus}", Manage(verb=Verb.RESTART, service=Service.BUS)),
+    "expect a node": (
+        "- expect: {node: gpu-a.lan, labels: {a: ~b, c: null}, slots: {r: {free: 1}},"
+        " within: 5s, for: 1s}",
+        Expect(
+            conditions=(
+                Condition(
+                    about=About.NODE,
+                    name="gpu-a.lan",
+                    wants=(("labels", {"a": "~b", "c": None}), ("slots", {"r": {"free": 1}})),
+                ),
+            ),
+            within_s=5,
+            for_s=1,
+        ),
+    ),
+    "expect a pod and the API": (
+        "- expect: {pod: a, node: gpu-a.lan, uuids: [x], devices: 4, api: {watches: 3}}",
+        Expect(
+            conditions=(
+                Condition(
+                    about=About.POD,
+                    name="default/a",
+                    wants=(("node", "gpu-a.lan"), ("uuids", ["x"]), ("devices", 4)),
+                ),
+                Condition(about=About.API, name="", wants=(("watches", 3),)),
+            )
+        ),
+    ),
+    "expect holders": (
+        "- expect: {who: {node: gpu-a.lan, gpu: 0, pods: [default/a]}}",
+        Expect(
+            conditions=(
+                Condition(
+                    about=About.WHO,
+                    name="",
+                    given={"node": "gpu-a.lan", "gpu": 0},
+                    wants=(("pods", ["default/a"]),),
+                ),
+            )
+        ),
+    ),
+    "never a trace": (
+        "- never: {trace: {from: pod, covers: [x], connected: true}}",
+        Never(
+            conditions=(
+                Condition(
+                    about=About.TRACE,
+                    name="",
+                    given={"from": "pod"},
+                    wants=(("covers", ["x"]), ("connected", True)),
+                ),
+            )
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), STEPS.values(), ids=STEPS.keys())
+def test_each_step_is_read(text: str, wanted: object) -> None:
+    """A step's text becomes the value that the engine plays."""
+    assert action(text) == wanted
+
+
+def test_steps_know_their_line_kind_and_name() -> None:
+    """Results are told by line; a trace is looked for from a step's name."""
+    step = read("- wait: 1s\n- wait: 2s\n  as: pause").steps[1]
+    assert (step.line, step.kind, step.name) == (8, "wait", "pause")
+
+
+P = "- pod: {name: a, requests: {nvidia.com/gpu: 1}}\n"
+WRONG: dict[str, tuple[str, str, int, str, str]] = {
+    # steps, path, line, part of the message, suggestion
+    "unknown step": (
+        "- expct: {}",
+        "steps[0].expct",
+        7,
+        'unknown key "expct"',
+        'did you mean "expect"?',
+    ),
+    "step of a later version": (
+        "- reboot: {node: gpu-a.lan}",
+        "steps[0].reboot",
+        7,
+        'unknown key "reboot"',
+        "this version does not play it yet",
+    ),
+    "two steps in one": ("- {wait: 1s, say: x}", "steps[0]", 7, "a step has one of", ""),
+    "no step at all": ("- {as: x}", "steps[0]", 7, "a step has one of", ""),
+    "unknown condition": (
+        "- expect: {node: gpu-a.lan, alocatable: {a: 1}, lists: 1}",
+        "steps[0].expect.alocatable",
+        7,
+        'unknown key "alocatable"',
+        'did you mean "allocatable"?',
+    ),
+    "condition of a later version": (
+        "- expect: {node: gpu-a.lan, geometry: {}, lists: 1}",
+        "steps[0].expect.geometry",
+        7,
+        'unknown key "geometry"',
+        "this version does not play it yet",
+    ),
+    "nothing expected": (
+        "- expect: {node: gpu-a.lan, within: 1s}",
+        "steps[0].expect",
+        7,
+        "nothing is said of what must be seen",
+        "",
+    ),
+    "a bare number for a duration": (
+        "- wait: 12",
+        "steps[0].wait",
+        7,
+        "found 12, accepted is a duration",
+        "write 12s",
+    ),
+    "a text for a number": (
+        '- expect: {node: gpu-a.lan, lists: "1"}',
+        "steps[0].expect.lists",
+        7,
+        'found the text "1"',
+        "write 1",
+    ),
+    "unknown node": (
+        "- cordon: {node: gpu-b.lan}",
+        "steps[0].cordon.node",
+        7,
+        'there is no node "gpu-b.lan" here',
+        'did you mean "gpu-a.lan"?',
+    ),
+    "unknown pod": (
+        f"{P}- delete: {{pod: b}}",
+        "steps[1].delete.pod",
+        8,
+        'no step before this one makes the pod "default/b"',
+        'did you mean "default/a"?',
+    ),
+    "unknown service": (
+        "- kill: {service: allocater, node: gpu-a.lan}",
+        "steps[0].kill.service",
+        7,
+        'there is no service "allocater"',
+        'did you mean "allocator"?',
+    ),
+    "a node's service without its node": (
+        "- kill: {service: kubelet}",
+        "steps[0].kill",
+        7,
+        'the key "node" is missing',
+        "",
+    ),
+    "the bus of a node": (
+        "- kill: {service: bus, node: gpu-a.lan}",
+        "steps[0].kill.node",
+        7,
+        "the bus belongs to no node",
+        "leave the node out",
+    ),
+    "a GPU that the node does not have": (
+        "- fault: {node: gpu-a.lan, gpu: 2, xid: 79}",
+        "steps[0].fault.gpu",
+        7,
+        "the node gpu-a.lan has GPUs 0 to 1",
+        "",
+    ),
+    "a trace from no step": (
+        f"{P}- expect: {{trace: {{from: pods, covers: [x]}}}}",
+        "steps[1].expect.trace.from",
+        8,
+        'there is no earlier step "pods"',
+        'did you mean "pod"?',
+    ),
+    "a bad pattern": (
+        f'{P}- expect: {{pod: a, phase: "~("}}',
+        "steps[1].expect.phase",
+        8,
+        "not a regular expression",
+        "write the text without ~",
+    ),
+    "a name used twice": (
+        "- {wait: 1s, as: x}\n- {wait: 1s, as: x}",
+        "steps[1].as",
+        8,
+        'a step before this one is already called "x"',
+        "",
+    ),
+    "a pod that asks twice": (
+        "- pod: {name: a, requests: {r/x: 1}, containers: []}",
+        "steps[0].pod",
+        7,
+        "a pod has either requests or containers",
+        "",
+    ),
+    "two faults in one": (
+        "- fault: {node: gpu-a.lan, gpu: 0, xid: 1, lost: true}",
+        "steps[0].fault",
+        7,
+        "a fault is one of",
+        "",
+    ),
+    "a key twice": (
+        "- {wait: 1s, wait: 2s}",
+        "steps[0].wait",
+        7,
+        "stands twice",
+        "keep one of the two",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("steps", "path", "line", "message", "suggestion"), WRONG.values(), ids=WRONG.keys()
+)
+def test_wrong_steps_are_refused(
+    steps: str, path: str, line: int, message: str, suggestion: str
+) -> None:
+    """Each mistake is named where it stands, with what to write."""
+    problem = refused(steps)
+    assert (problem.path, problem.line, problem.suggestion) == (path, line, suggestion)
+    assert message in problem.message
+
+
+FRAMES: dict[str, tuple[str, str, str]] = {
+    "unknown part": (NODES + "node: []\n", "node", 'did you mean "nodes"?'),
+    "unknown GPU": (
+        NODES.replace("t4]", "a100-80g]"),
+        "nodes[0].gpus[1]",
+        'did you mean "a100-80gb"?',
+    ),
+    "unknown key of a GPU": (
+        NODES.replace("t4]", "{model: t4, memory: 1}]"),
+        "nodes[0].gpus[1].memory",
+        'did you mean "memoryMiB"?',
+    ),
+    "a GPU that cannot be": (
+        NODES.replace("t4]", "{model: t4, migMode: on}]"),
+        "nodes[0].gpus",
+        "",
+    ),
+    "unknown switch": (
+        NODES.replace("unorderedIds", "unordered"),
+        "nodes[0].kubelet.unordered",
+        'did you mean "unorderedIds"?',
+    ),
+    "bad node name": (
+        NODES.replace("gpu-a.lan", "gpu_a"),
+        "nodes[0].name",
+        "write one like gpu-a.lan",
+    ),
+    "node twice": (NODES + "  - {name: gpu-a.lan}\n", "nodes[1]", "give each node its own name"),
+}
+
+
+@pytest.mark.parametrize(("frame", "path", "suggestion"), FRAMES.values(), ids=FRAMES.keys())
+def test_a_wrong_frame_is_refused(frame: str, path: str, suggestion: str) -> None:
+    """Nodes and parts are as strict as steps."""
+    problem = refused("- wait: 1s", frame)
+    assert (problem.path, problem.suggestion) == (path, suggestion)
+
+
+@pytest.mark.parametrize("text", ["", "a: 1\n---\nb: 2\n", "- x\n", "steps: [}"])
+def test_what_is_no_story_is_refused(text: str) -> None:
+    """Empty texts, several documents, lists and broken YAML end in a refusal."""
+    with pytest.raises(RefusedError):
+        language.read(text, "s")
