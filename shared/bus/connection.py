@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from nats import errors as nats_errors
 
+from shared import version
 from shared.bus import errors
 from shared.bus.client import CONNECT_TIMEOUT_S, MAX_OUTSTANDING_PINGS, PING_INTERVAL_S, BusClient
 from shared.bus.session import Session
@@ -39,12 +40,18 @@ class Known:
 
 
 class Bus:
-    """Who we are on the bus, and the session of now. `writer` is new for each process."""
+    """Who we are on the bus, and the session of now.
 
-    def __init__(self, url: str, user: str, password_file: str, role: Role, node: str) -> None:
+    `writer` is new for each process and says which version writes. `trouble` says why we are not
+    on the bus, empty where we are or have not tried yet.
+    """
+
+    def __init__(
+        self, url: str, user: str, password_file: pathlib.Path | None, role: Role, node: str
+    ) -> None:
         self.role = role
         self.node = node
-        self.writer = f"{role}-{secrets.token_hex(4)}"
+        self.writer = f"{role}/{version.__version__}/{secrets.token_hex(4)}"
         self.reconnects = 0
         self.known: dict[str, Known] = {}  # kept by `shared.bus.ensure`
         self._url = url
@@ -52,7 +59,7 @@ class Bus:
         self._password_file = password_file
         self._session: Session | None = None
         self._present = asyncio.Event()
-        self._trouble = ""
+        self.trouble = ""
 
     @property
     def connected(self) -> bool:
@@ -77,7 +84,7 @@ class Bus:
             since = clock.loop_time()
             try:
                 await self._one_session()
-            except (errors.BusError, nats_errors.Error, OSError, TimeoutError) as error:
+            except Exception as error:  # whatever nats-py raises, the next try may go well
                 self._complain(str(error) or type(error).__name__)
             if clock.loop_time() - since > STEADY_S:
                 waits.reset()
@@ -132,7 +139,7 @@ class Bus:
     def _entered(self, session: Session) -> None:
         log.info("on the bus at %s as %s", self._url, self._user or self.role)
         self.reconnects += self._session is not None
-        self._trouble = ""
+        self.trouble = ""
         self._session = session
         self._present.set()
 
@@ -140,14 +147,14 @@ class Bus:
         self._present.clear()
 
     def _complain(self, reason: str) -> None:
-        level = logging.DEBUG if reason == self._trouble else logging.WARNING
+        level = logging.DEBUG if reason == self.trouble else logging.WARNING
         log.log(level, "not on the bus at %s: %s; trying again for ever", self._url, reason)
-        self._trouble = reason
+        self.trouble = reason
 
 
 @contextlib.asynccontextmanager
 async def open_bus(
-    url: str, user: str, password_file: str, role: Role, node: str = ""
+    url: str, user: str, password_file: pathlib.Path | None, role: Role, node: str = ""
 ) -> AsyncIterator[Bus]:
     """Keep a place on the bus while the block runs.
 
@@ -168,5 +175,5 @@ async def open_bus(
         raise failure
 
 
-def _read(path: str) -> str:
-    return pathlib.Path(path).read_text(encoding="utf-8").strip() if path else ""
+def _read(path: pathlib.Path | None) -> str:
+    return path.read_text(encoding="utf-8").strip() if path else ""

@@ -22,16 +22,20 @@ from shared.contract.table import Bucket
 
 log = logging.getLogger(__name__)
 M = TypeVar("M")
-TRACEPARENT = "traceparent"
+TRACEPARENT, STORED_AT = "traceparent", "Nats-Time-Stamp"
 
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[M]):
-    """A value that came in, with the trace it belongs to."""
+    """A value that came in, with the trace it belongs to.
+
+    `stored_at` (RFC 3339) is known of values that were got, empty for those heard as they came.
+    """
 
     value: M
     traceparent: str
     sequence: int
+    stored_at: str = ""
 
 
 class Reception(Generic[M]):
@@ -49,7 +53,8 @@ class Reception(Generic[M]):
         if verdict is Verdict.APPLIED and self._reading.value is not None:
             traceparent = message.headers.get(TRACEPARENT, "")
             sequence = self._reading.mark.sequence
-            self._on_value(Received(self._reading.value, traceparent, sequence))
+            stored_at = message.headers.get(STORED_AT, "")
+            self._on_value(Received(self._reading.value, traceparent, sequence, stored_at))
         elif verdict is Verdict.UNREADABLE and self._reading.problem != self._told:
             self._told = self._reading.problem
             log.warning("%s keeps its former value: %s", self._key, self._told)

@@ -55,14 +55,14 @@ class Broker:
         """Where clients connect; known once the server has started."""
         return f"nats://{HOST}:{self._port}"
 
-    def credentials(self, role: Role, node: str = "") -> tuple[str, str]:
+    def credentials(self, role: Role, node: str = "") -> tuple[str, pathlib.Path]:
         """User and password file of a role, on a node where it is a node's service.
 
         Raises:
             KeyError: the node was never added.
         """
         user = self._users[User(role=role, node=node, password="").name]
-        return user.name, str(self._password_file(user))
+        return user.name, self._password_file(user)
 
     async def start(self) -> None:
         """Start the server and wait until it is ready.
@@ -131,11 +131,14 @@ class Broker:
         self._folder.mkdir(parents=True, exist_ok=True)
         for user in self._users.values():
             _write_secret(self._password_file(user), user.password)
-        text = server_conf.configuration(
+        _write_secret(self._config_path, self.configuration())
+        return self._log_path.stat().st_size if self._log_path.exists() else 0
+
+    def configuration(self) -> str:
+        """What the server is told, now."""
+        return server_conf.configuration(
             self._users.values(), host=HOST, port=self._port, store_dir=str(self._store_path)
         )
-        _write_secret(self._config_path, text)
-        return self._log_path.stat().st_size if self._log_path.exists() else 0
 
     async def _wait_for_line(self, wanted: str) -> str:
         """Return what the server has said since `_log_start` once `wanted` is among it."""
