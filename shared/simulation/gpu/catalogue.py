@@ -1,0 +1,153 @@
+"""The GPU models that can be simulated: catalogue.yaml as values. Read by the owner only."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib.resources
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+
+class UnknownModelError(ValueError):
+    """No model has this name; the text names the nearest one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One kind of MIG instance on one model, and where it may stand.
+
+    Memory in MiB; memory, multiprocessors and engines are None where nobody published them.
+    `number` is the profile's position among NVML_GPU_INSTANCE_PROFILE_*, `id` NVML's id.
+    """
+
+    name: str
+    kind: str
+    id: int
+    number: int
+    slices: int
+    most: int
+    starts: tuple[int, ...]
+    size: int
+    memory_mib: int | None
+    multiprocessors: int | None
+    copy_engines: int | None
+    decoders: int | None
+    encoders: int | None
+    jpeg: int | None
+    ofa: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Which instances exclude each other, beside those that need the same units."""
+
+    units: int
+    at_most_one_of: frozenset[str]  # kinds
+    all_media: frozenset[str]  # kinds that leave the others without media engines
+    beside_all_media: frozenset[str]  # the kinds that may stand beside one of those
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """A product that carries the model: its name as NVML spells it, its PCI device id."""
+
+    product: str
+    device: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """One GPU model. `layout` is None where it cannot do MIG."""
+
+    name: str
+    boards: tuple[Board, ...]
+    compute_capability: tuple[int, int]
+    memory_mib: int
+    layout: Layout | None
+    profiles: tuple[Profile, ...]
+
+
+@functools.cache
+def models() -> Mapping[str, Model]:
+    """All models by name, in the file's order."""
+    text = importlib.resources.files(__package__).joinpath("catalogue.yaml").read_text("utf-8")
+    data = yaml.safe_load(text)
+    return {name: _model(name, row, data["layouts"]) for name, row in data["models"].items()}
+
+
+def model(name: str) -> Model:
+    """Return the model of this name.
+
+    Raises:
+        UnknownModelError: there is none.
+    """
+    known = models()
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    raise UnknownModelError(f"there is no GPU model {name!r} in the catalogue: {hint}")
+
+
+def model_of_product(product: str) -> Model:
+    """Return the model behind a product name as NVML spells it.
+
+    Raises:
+        UnknownModelError: no model's board has this name.
+    """
+    for each in models().values():
+        if any(board.product == product for board in each.boards):
+            return each
+    raise UnknownModelError(f"no model in the catalogue is sold as {product!r}: add its numbers")
+
+
+def _model(name: str, row: Mapping[str, Any], layouts: Mapping[str, Any]) -> Model:
+    layout: Mapping[str, Any] = layouts[row["layout"]] if "layout" in row else {}
+    major, minor = row["computeCapability"]
+    return Model(
+        name=name,
+        boards=tuple(Board(**board) for board in row["boards"]),
+        compute_capability=(major, minor),
+        memory_mib=row["memoryMiB"],
+        layout=_layout(layout) if layout else None,
+        profiles=tuple(
+            _profile(profile, numbers, layout["kinds"])
+            for profile, numbers in row.get("profiles", {}).items()
+        ),
+    )
+
+
+def _layout(row: Mapping[str, Any]) -> Layout:
+    all_media = row.get("allMedia", {"kinds": (), "others": ()})
+    return Layout(
+        units=row["units"],
+        at_most_one_of=frozenset(row["atMostOneOf"]),
+        all_media=frozenset(all_media["kinds"]),
+        beside_all_media=frozenset(all_media["others"]),
+    )
+
+
+def _profile(name: str, numbers: list[Any], kinds: Mapping[str, Any]) -> Profile:
+    kind, memory, multiprocessors, copy, decoders, encoders, jpeg, ofa = numbers
+    shape = kinds[kind]
+    return Profile(
+        name=name,
+        kind=kind,
+        id=shape["id"],
+        number=shape["number"],
+        slices=shape["slices"],
+        most=shape["most"],
+        starts=tuple(shape["starts"]),
+        size=shape["size"],
+        memory_mib=memory,
+        multiprocessors=multiprocessors,
+        copy_engines=copy,
+        decoders=decoders,
+        encoders=encoders,
+        jpeg=jpeg,
+        ofa=ofa,
+    )

@@ -1,0 +1,73 @@
+"""Breaks and heals simulated GPUs from another process: rehearsals and tests call it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from shared.runtime import clock
+from shared.simulation.gpu import wire
+from shared.simulation.gpu.faults import FaultError
+
+_POLL_S = 0.05
+
+
+class Control:
+    """One simulated node, by its owner's socket. Fault maps are those of `faults`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def ready(self, within_s: float = 10.0) -> None:
+        """Wait until the owner answers.
+
+        Raises:
+            TimeoutError: it does not.
+        """
+        async with asyncio.timeout(within_s):
+            while True:
+                try:
+                    await self.describe()
+                except OSError:
+                    await clock.sleep(_POLL_S)
+                else:
+                    return
+
+    async def fault(self, fault: Mapping[str, Any]) -> None:
+        """Break what the map says.
+
+        Raises:
+            FaultError: the map means nothing on this node.
+            OSError: the owner is away.
+        """
+        await self._ask({"control": "fault", "map": dict(fault)})
+
+    async def heal(self, fault: Mapping[str, Any]) -> None:
+        """Mend what the same map broke.
+
+        Raises:
+            FaultError: nothing is broken in this way.
+            OSError: the owner is away.
+        """
+        await self._ask({"control": "heal", "map": dict(fault)})
+
+    async def describe(self) -> dict[str, Any]:
+        """Return what the node holds: its GPUs, instances, users of NVML, faults in force."""
+        return dict((await self._ask({"control": "describe"}))["node"])
+
+    async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        reader, writer = await asyncio.open_unix_connection(self._path)
+        try:
+            writer.write(wire.pack(request))
+            await writer.drain()
+            reply = await wire.read(reader)
+        finally:
+            writer.close()
+            await writer.wait_closed()
+        if reply is None:
+            raise ConnectionResetError(f"the owner behind {self._path} closed before it answered")
+        if reply["error"]:
+            raise FaultError(reply["error"])
+        return reply

@@ -1,0 +1,95 @@
+"""`slicewire simulate`: own a node's simulated GPUs, or run a service on them.
+
+    slicewire simulate --socket S --node NAME --gpus a100-80gb,t4     (or --gpus @specs.yaml)
+    slicewire simulate --socket S -- advertiser --node-name NAME ...
+
+The second form puts the shim into pynvml and then runs the service's own main, which is handed
+in: the simulation knows no service, and no service knows the simulation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+_OWNER_WITHIN_S = 10.0
+
+
+def main(argv: Sequence[str], run_service: Callable[[list[str]], int]) -> int:
+    """Run what the arguments after `simulate` ask for; return the exit status."""
+    own, service = _split(argv)
+    options = _parser().parse_args(own)
+    if service:
+        return _run_on(options.socket, service, run_service)
+    if not options.node or not options.gpus:
+        _parser().error("give --node and --gpus to own GPUs, or -- SERVICE to run one on them")
+    return _own(options.socket, options.node, options.gpus)
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    if "--" not in argv:
+        return list(argv), []
+    at = list(argv).index("--")
+    return list(argv[:at]), list(argv[at + 1 :])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="slicewire simulate",
+        usage="slicewire simulate --socket S (--node NAME --gpus LIST | -- SERVICE ...)",
+        description="Own the simulated GPUs of a node, or run a service on them.",
+    )
+    parser.add_argument("--socket", type=Path, required=True, help="the owner's unix socket")
+    parser.add_argument("--node", help="the node's name; UUIDs are made of it")
+    parser.add_argument(
+        "--gpus", help="catalogue names with commas between, or @FILE with a YAML list of GPUs"
+    )
+    return parser
+
+
+def _run_on(socket: Path, service: list[str], run_service: Callable[[list[str]], int]) -> int:
+    from shared.simulation.gpu import client, install  # noqa: PLC0415  # the owner needs neither
+
+    transport = client.SocketTransport(socket)
+    install.install(transport)
+    if not transport.wait(_OWNER_WITHIN_S):
+        log.warning("nobody owns simulated GPUs at %s: the driver counts as not loaded", socket)
+    return run_service(service)
+
+
+def _own(socket: Path, node: str, gpus: str) -> int:
+    # The catalogue and its YAML stay out of services that run on the shim.
+    from shared.runtime import service  # noqa: PLC0415
+    from shared.simulation.gpu import boards, owner  # noqa: PLC0415
+    from shared.simulation.gpu.engine import Engine  # noqa: PLC0415
+
+    try:
+        engine = Engine(node, boards.build(node, _specs(gpus)))
+    except (boards.SpecError, OSError) as error:
+        sys.stderr.write(f"slicewire simulate: {error}\n")
+        return 2
+    return service.run(functools.partial(owner.serve, engine, socket), "simulate")
+
+
+def _specs(gpus: str) -> list[str | Mapping[str, Any]]:
+    if not gpus.startswith("@"):
+        return [name.strip() for name in gpus.split(",") if name.strip()]
+
+    import yaml  # noqa: PLC0415
+
+    from shared.simulation.gpu import boards  # noqa: PLC0415
+
+    try:
+        listed = yaml.safe_load(Path(gpus[1:]).read_text("utf-8"))
+    except yaml.YAMLError as error:
+        raise boards.SpecError(f"{gpus[1:]} is no YAML: {error}") from error
+    if not isinstance(listed, list):
+        raise boards.SpecError(f"{gpus[1:]} is no list of GPUs: write one GPU a line, each after -")
+    return listed
