@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import uuid
 
 from services.advertiser import loop
 from services.advertiser.settings import AdvertiserSettings
 from shared.bus import connection, logs, state
 from shared.contract import table
-from shared.contract.messages import Intent, Inventory, Stamp
+from shared.contract.messages import Intent, Inventory
 from shared.nvml import driver, threads
 from shared.runtime import boot, files, locks
 from shared.telemetry import setup
@@ -44,7 +43,7 @@ async def serve(settings: AdvertiserSettings) -> None:
                 tell=facts.publish,
             ),
             telemetry,
-            stamp=Stamp(node=node, writer=f"{SERVICE}/{uuid.uuid4().hex[:8]}"),
+            stamp=bus.stamp(node),
             boot_id=await asyncio.to_thread(boot.boot_id, settings.boot_id_path),
             look_period_s=settings.look_period_s,
         )

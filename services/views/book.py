@@ -1,0 +1,100 @@
+"""The newest messages about every node, read from the bus and kept up to date.
+
+`status` and `who` read it once, a rehearsal follows it from start to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from services.views.fleet import Heard, NodeState
+from shared.bus import fleet
+from shared.bus.connection import Bus
+from shared.bus.state import Received
+from shared.contract import table
+from shared.contract.messages import Intent, Inventory, Ledger, Progress
+from shared.contract.table import Bucket, Role
+
+SPEAKS = {Role.CONTROLLER: "intent", Role.ADVERTISER: "inventory", Role.ALLOCATOR: "ledger"}
+SPEAKS |= {Role.AGENT: "progress"}
+READ = tuple(SPEAKS.values())
+
+
+class Book:
+    """What all writers last said. `run` keeps it; `read` waits until all of it has been read."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._values: dict[str, dict[str, Received[Any]]] = {name: {} for name in READ}
+        self._readers: list[fleet.FleetReader[Any]] = [
+            fleet.FleetReader(bus, table.bucket(name), self._keeper(name)) for name in READ
+        ]
+
+    async def run(self) -> None:
+        """Follow the bus for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            for name, reader in zip(READ, self._readers, strict=True):
+                tasks.create_task(reader.run(), name=f"read {name}")
+
+    async def read(self) -> None:
+        """Wait until every bucket has been read once."""
+        for reader in self._readers:
+            await reader.looked.wait()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Every node that anybody has said something about."""
+        return tuple(sorted({node for values in self._values.values() for node in values}))
+
+    @property
+    def intents(self) -> dict[str, Intent]:
+        """What the controller wants, by node."""
+        return self._of("intent")
+
+    @property
+    def inventories(self) -> dict[str, Inventory]:
+        """What the advertisers see, by node."""
+        return self._of("inventory")
+
+    @property
+    def ledgers(self) -> dict[str, Ledger]:
+        """What the allocators keep, by node."""
+        return self._of("ledger")
+
+    @property
+    def progresses(self) -> dict[str, Progress]:
+        """What the agents do, by node."""
+        return self._of("progress")
+
+    def states(self) -> list[NodeState]:
+        """All of it, a node at a time."""
+        return [
+            NodeState(
+                name=node,
+                intent=self.intents.get(node),
+                inventory=self.inventories.get(node),
+                ledger=self.ledgers.get(node),
+                progress=self.progresses.get(node),
+                services={
+                    role.value: _heard(self._values[name][node])
+                    for role, name in SPEAKS.items()
+                    if node in self._values[name]
+                },
+            )
+            for node in self.nodes
+        ]
+
+    def _of(self, name: str) -> dict[str, Any]:
+        return {node: received.value for node, received in self._values[name].items()}
+
+    def _keeper(self, name: str) -> Callable[[str, Received[Any]], None]:
+        def keep(node: str, received: Received[Any]) -> None:
+            self._values[name][node] = received
+
+        return keep
+
+
+def _heard(received: Received[Any]) -> Heard:
+    _, _, rest = received.value.stamp.writer.partition("/")
+    return Heard(seen=received.stored_at or None, version=rest.partition("/")[0] or None)
