@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from shared.simulation.kube.apiserver import kinds, moments, refusals, rules
 from shared.simulation.kube.apiserver.encoding import Json
@@ -128,10 +128,11 @@ class Objects:
                 if kind.namespaced and key[0] == namespace:
                     self.store.commit(kind, key, stored.data(), ChangeType.DELETED)
 
-    async def follow(self, kind: Kind) -> AsyncIterator[tuple[ChangeType, Json]]:
+    async def follow(self, kind: Kind) -> AsyncGenerator[tuple[ChangeType, Json], None]:
         """Yield every object that exists as ADDED, then each change, until the server stops.
 
-        For stand-ins in this process, which have no HTTP client: their list-then-watch.
+        For stand-ins in this process, which have no HTTP client: their list-then-watch. Leave it
+        through `contextlib.aclosing`.
         """
         with self.store.feed(kind) as feed:
             for _, stored in self.store.rows(kind):

@@ -82,6 +82,11 @@ def no_such_resource() -> Refused:
     return Refused(404, "the server could not find the requested resource")
 
 
+def method_not_allowed() -> Refused:
+    """Refuse a method that does not go with its path."""
+    return Refused(405, "the server does not allow this method on the requested resource")
+
+
 def not_found(kind: Kind, name: str) -> Refused:
     """Refuse because the object does not exist."""
     return Refused(404, f'{kind.qualified} "{name}" not found', details=_about(kind, name))
@@ -150,7 +155,7 @@ def over_budget(message: str, retry_after: int | None = None) -> Refused:
 
 def unsupported_media(accepted: tuple[str, ...]) -> Refused:
     """Refuse a body in a format that is not read here."""
-    listed = ", ".join(accepted)
+    listed = ", ".join(filter(None, accepted))
     what = "the body of the request was in an unknown format"
     return Refused(415, f"{what} - accepted media types include: {listed}")
 

@@ -93,6 +93,11 @@ class ApiServer:
         """Whether the server listens."""
         return self._listening is not None
 
+    @property
+    def address(self) -> str:
+        """Where the server listens, or did before it was stopped."""
+        return f"http://{HOST}:{self._port}"
+
     async def start(self, port: int = 0) -> str:
         """Listen on loopback and return the address; a restart keeps the port unless told one."""
         if self._listening is not None:
@@ -114,7 +119,7 @@ class ApiServer:
             await web.TCPSite(runner, HOST, port or self._port).start()
             self._port = runner.addresses[0][1]
             self._listening = stack.pop_all()
-        return f"http://{HOST}:{self._port}"
+        return self.address
 
     async def stop(self) -> None:
         """Close the listener and every watch; objects stay, resume points from before are gone."""

@@ -1,0 +1,1 @@
+"""Behaviours that stand-ins and the real things are both held to."""

@@ -1,0 +1,193 @@
+"""A Kubernetes API to be held to the suite: how to reach it, and how to make it forget.
+
+`kube_api` runs its checks against one of these; a fixture makes it of the embedded server or of a
+real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+from kubernetes_asyncio import client
+
+Json = dict[str, Any]
+EVENTS_LIMIT = 1000
+
+
+@dataclass
+class Cluster:
+    """One API server under test.
+
+    Attributes:
+        address: where it answers.
+        restart: stops it and starts it again at the same address, with its objects.
+        compact: makes it forget all changes, so that older resourceVersions are too old.
+        run: a word in the name of everything that this run creates.
+    """
+
+    address: str
+    restart: Callable[[], Awaitable[None]]
+    compact: Callable[[], Awaitable[None]]
+    run: str = "suite"
+    _api: client.ApiClient | None = field(default=None, repr=False)
+    _responses: list[aiohttp.ClientResponse] = field(default_factory=list, repr=False)
+
+    async def __aenter__(self) -> Cluster:
+        configuration = client.Configuration(host=self.address)
+        self._api = client.ApiClient(configuration)
+        await self.core.create_namespace({"metadata": {"name": self.run}})
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for response in self._responses:
+            response.close()
+        await self.api.close()
+
+    @property
+    def api(self) -> client.ApiClient:
+        """The Python client, open inside `async with`."""
+        assert self._api is not None, "use the cluster inside `async with`"
+        return self._api
+
+    # typed as Any: the client takes dicts as bodies, which its annotations do not say
+
+    @property
+    def core(self) -> Any:
+        """The client of the core group."""
+        return client.CoreV1Api(self.api)
+
+    @property
+    def coordination(self) -> Any:
+        """The client of leases."""
+        return client.CoordinationV1Api(self.api)
+
+    @property
+    def policy(self) -> Any:
+        """The client of disruption budgets."""
+        return client.PolicyV1Api(self.api)
+
+    @property
+    def events(self) -> Any:
+        """The client of Events by their new names."""
+        return client.EventsV1Api(self.api)
+
+    @property
+    def authentication(self) -> Any:
+        """The client of token reviews."""
+        return client.AuthenticationV1Api(self.api)
+
+    def name(self, word: str) -> str:
+        """Return a name that only this run uses."""
+        return f"{self.run}-{word}"
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        query: Sequence[tuple[str, str]] = (),
+    ) -> aiohttp.ClientResponse:
+        """Send a request as it is, without the client's help; its response closes with us."""
+        session: aiohttp.ClientSession = self.api.rest_client.pool_manager
+        text = body if isinstance(body, str) else json.dumps(body)
+        response = await session.request(
+            method,
+            self.address + path,
+            headers={"Accept": accept, "Content-Type": content_type},
+            data=None if body is None else io.BytesIO(text.encode()),
+            params=list(query),
+        )
+        self._responses.append(response)
+        return response
+
+    async def read(self, path: str, **how: Any) -> Json:
+        """GET a path and return its JSON."""
+        response = await self.request("GET", path, **how)
+        found: Json = await response.json()
+        return found
+
+    async def watch(
+        self,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        until: Callable[[Json], bool] = lambda _: True,
+        within: float = 5.0,
+        accept: str = "application/json",
+    ) -> list[Json]:
+        """Return the events of a watch up to the one that is waited for, or all if it ends."""
+        asked = [("watch", "true"), *query.items()]
+        response = await self.request("GET", path, accept=accept, query=asked)
+        events: list[Json] = []
+        try:
+            async with asyncio.timeout(within):
+                while line := await response.content.readline():
+                    events.append(json.loads(line))
+                    if until(events[-1]) or len(events) >= EVENTS_LIMIT:
+                        break
+        finally:
+            response.close()
+        return events
+
+
+async def refused(call: Awaitable[object], code: int) -> Json:
+    """Return the Status with which the API refuses a call of the client; its code must be this."""
+    with pytest.raises(client.ApiException) as caught:
+        await call
+    assert caught.value.status == code, caught.value
+    assert caught.value.body is not None
+    status: Json = json.loads(caught.value.body)
+    return status
+
+
+def node(name: str, **labels: str) -> Json:
+    """Return the body of a node."""
+    return {"metadata": {"name": name, "labels": labels or {"a": "b"}}}
+
+
+def pod(name: str, **labels: str) -> Json:
+    """Return the body of a pod that no scheduler will place."""
+    return {
+        "metadata": {"name": name, "labels": labels or {"app": name}},
+        "spec": {
+            "nodeSelector": {"never": "matches"},
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "c", "image": "i:1"}],
+        },
+    }
+
+
+async def bound_pod(cluster: Cluster, name: str, **labels: str) -> None:
+    """Create a pod that is bound to a node and ready."""
+    await cluster.core.create_namespaced_pod(cluster.run, pod(name, **labels))
+    await bind(cluster, name)
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await cluster.core.patch_namespaced_pod_status(name, cluster.run, {"status": ready})
+
+
+async def bind(cluster: Cluster, name: str) -> tuple[int, Json]:
+    """Bind a pod to the run's node, which need not exist; return code and Status."""
+    target = {"apiVersion": "v1", "kind": "Node", "name": cluster.name("node")}
+    return await _post(cluster, name, "binding", {"target": target})
+
+
+async def evict(cluster: Cluster, name: str, options: Json | None = None) -> tuple[int, Json]:
+    """Ask for the eviction of a pod; return code and Status."""
+    return await _post(cluster, name, "eviction", {"deleteOptions": options or {}})
+
+
+async def _post(cluster: Cluster, name: str, part: str, body: Json) -> tuple[int, Json]:
+    # sent as it is: the answer is a Status where the client's types say Binding and Eviction
+    path = f"/api/v1/namespaces/{cluster.run}/pods/{name}/{part}"
+    response = await cluster.request("POST", path, {"metadata": {"name": name}, **body})
+    return response.status, await response.json()
