@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 
-async def eventually(condition: Callable[[], T | Awaitable[T]], *, within: float = 5.0) -> T:
+@overload
+async def eventually(condition: Callable[[], Awaitable[T]], *, within: float = 5.0) -> T: ...
+@overload
+async def eventually(condition: Callable[[], T], *, within: float = 5.0) -> T: ...
+async def eventually(condition: Callable[[], Any], *, within: float = 5.0) -> Any:
     """Return the first true value; after `within` seconds an AssertionError with the last one."""
     loop = asyncio.get_running_loop()
     end = loop.time() + within
@@ -18,7 +22,7 @@ async def eventually(condition: Callable[[], T | Awaitable[T]], *, within: float
         result = condition()
         value = await result if inspect.isawaitable(result) else result
         if value:
-            return value  # type: ignore[return-value]  # isawaitable does not narrow the union
+            return value
         if loop.time() > end:
             raise AssertionError(f"not within {within} s; last value: {value!r}")
         await asyncio.sleep(0.01)

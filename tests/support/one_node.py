@@ -29,7 +29,7 @@ def pod_object(
     grace: int = 0,
     env: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Make a pod with one container for each map of limits: c0, c1 ..., and init containers i0 ..."""
+    """Make a pod: a container (c0, c1 ...) for each map of limits, init containers (i0 ...) too."""
     spec: dict[str, Any] = {
         "containers": [_container(f"c{nth}", one, env) for nth, one in enumerate(limits)],
         "initContainers": [_container(f"i{nth}", one, env) for nth, one in enumerate(init)],

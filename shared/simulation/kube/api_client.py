@@ -19,6 +19,7 @@ from shared.runtime import clock
 Object = dict[str, Any]
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
+USER_AGENT: Final = "slicewire-stand-in"  # tells our requests from those of the services
 PAUSE: Final = 0.2  # between two tries of a server that is away
 _AWAY: Final = frozenset({429, 500, 502, 503, 504})
 
@@ -60,7 +61,9 @@ class ApiClient:
         # No time limit for a whole answer: a watch is one answer.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
         connector = aiohttp.TCPConnector(limit=0)
-        self._session = aiohttp.ClientSession(timeout=timeout, connector=connector)
+        self._session = aiohttp.ClientSession(
+            timeout=timeout, connector=connector, headers={"User-Agent": USER_AGENT}
+        )
         return self
 
     async def __aexit__(
