@@ -66,7 +66,7 @@ class Wanted:
 
     labels: Mapping[str, str | None] = field(default_factory=dict)
     annotations: Mapping[str, str | None] = field(default_factory=dict)
-    done: tuple[Callable[[], None], ...] = ()  # called once the node has them
+    done: tuple[Callable[[], object], ...] = ()  # called once the node has them
 
     def over(self, older: Wanted) -> Wanted:
         """Both wishes as one; this one wins where they differ."""
@@ -93,9 +93,9 @@ def differences(node: Node, wanted: Wanted) -> dict[str, Any]:
 class Patches:
     """Sends what nodes shall have, until they have it or are gone."""
 
-    def __init__(self, api: kube.Kube, node: Callable[[str], Node | None]) -> None:
+    def __init__(self, api: kube.Kube, known: Mapping[str, Node]) -> None:
         self._api = api
-        self._node = node
+        self._known = known
         self._wanted: dict[str, Wanted] = {}
         self._queue: asyncio.Queue[str] = asyncio.Queue()  # names; at most one entry a node
         self._taken: set[str] = set()  # in the queue or with a worker
@@ -130,7 +130,7 @@ class Patches:
                 self._hand_out(name)
 
     async def _send(self, name: str, wanted: Wanted) -> None:
-        node = self._node(name)
+        node = self._known.get(name)
         patch = differences(node, wanted) if node else {}
         if patch:
             try:

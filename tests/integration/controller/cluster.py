@@ -56,8 +56,7 @@ class Cluster:
         return [
             event
             for event in self.all(kinds.EVENT)
-            if reason in {"", event["reason"]}
-            and about in {"", event["involvedObject"]["name"]}
+            if reason in {"", event["reason"]} and about in {"", event["involvedObject"]["name"]}
         ]
 
     def all(self, kind: kinds.Kind) -> list[dict[str, Any]]:

@@ -1,0 +1,24 @@
+"""`slicewire reconfigurer controller`: read settings, serve until stopped."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from services.reconfigurer.controller import app
+from services.reconfigurer.controller.settings import ControllerSettings
+from shared.runtime import service, settings
+
+PROGRAM = "slicewire reconfigurer controller"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the service; returns its exit status."""
+    arguments = sys.argv[1:] if argv is None else argv
+    loaded = settings.load(ControllerSettings, arguments, os.environ, PROGRAM)
+    return service.run(lambda: app.serve(loaded), "controller")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""All that the leader knows of the nodes: from Kubernetes, from the bus, and what it wants of them.
+
+Filled by the watches and the bus readers, read by `resolver` and `report`. One leader's term has
+one `Fleet`; the next leader starts with a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from services.reconfigurer.controller import generations, intent, nodes
+from shared.contract.generation import Generation
+from shared.contract.messages import Intent, Inventory, Ledger
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Values by node name; `intents` is the newest that was published for each node."""
+
+    config_label: str
+    intents: dict[str, Intent]
+    config_map: intent.ConfigMap
+    nodes: dict[str, nodes.Node] = field(default_factory=dict)
+    inventories: dict[str, Inventory] = field(default_factory=dict)
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    nodes_listed: asyncio.Event = field(default_factory=asyncio.Event)
+    config_listed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def complete(self) -> None:
+        """Wait until nodes and ConfigMap have been listed once: half a view decides nothing."""
+        await self.nodes_listed.wait()
+        await self.config_listed.wait()
+
+    def ours(self, name: str) -> bool:
+        """Whether the node gets an intent: it exists, and has GPUs or is said to have some.
+
+        Its labels may say so (Node Feature Discovery, NVIDIA's operator, a config label), or an
+        advertiser runs there and has published an inventory. Other nodes are left alone.
+        """
+        node = self.nodes.get(name)
+        return node is not None and (name in self.inventories or node.says_gpu(self.config_label))
+
+    def generations_in_use(self) -> Iterator[Generation]:
+        """Every generation that some node may have seen."""
+        for node in self.nodes.values():
+            yield generations.noted(node.annotations)
+        for wanted in self.intents.values():
+            yield wanted.stamp.generation
+
+
+def same_hardware(one: Inventory, other: Inventory) -> bool:
+    """Whether both show the same GPUs to a rule or a sharing text, however healthy they are."""
+    return _identities(one) == _identities(other)
+
+
+def _identities(inventory: Inventory) -> list[tuple[object, ...]]:
+    return [
+        (
+            (gpu.index, gpu.uuid, gpu.model, gpu.pci_device, gpu.mig_enabled),
+            *(device.uuid for device in gpu.mig_devices),
+        )
+        for gpu in inventory.gpus
+    ]

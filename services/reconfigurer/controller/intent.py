@@ -1,0 +1,234 @@
+"""A node, the sharing ConfigMap and what serves now → what the node shall be, and why. Pure.
+
+`resolver` calls `resolve` on every change and publishes the result where `same` says that it
+differs from what is on the bus. A text that cannot be used never takes away what serves: the last
+good sharing stands in the node's intent itself, so it outlives the controller.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from services.reconfigurer.controller import nodes, saying
+from shared.contract import names
+from shared.contract.messages import ConfigState, Intent, Source
+from shared.domain.errors import Problem, RefusedError
+from shared.domain.gpu import Gpu
+from shared.domain.sharing import UNSHARED, SharingConfig, SourceKind, Strategy
+from shared.sharing import load, select, shares
+
+NOWHERE = Source(kind=SourceKind.NONE)
+TEXTS_KEPT = 128  # read texts, so that a fleet's nodes share the work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigMap:
+    """The sharing ConfigMap as the watch shows it; `data` is None where it does not exist."""
+
+    name: str
+    resource_version: str = ""
+    data: Mapping[str, str] | None = None
+
+    def source(self, kind: SourceKind, key: str) -> Source:
+        """Say that a node's sharing comes from one of the keys."""
+        version = self.resource_version
+        return Source(kind=kind, config_map=self.name, key=key, resource_version=version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """What a node's intent shall hold, besides its stamp, and what people are to be told."""
+
+    sharing: SharingConfig
+    source: Source
+    state: ConfigState
+    problems: tuple[Problem, ...] = ()
+    mig_config: str = ""
+    reason: str = ""  # of the Event; empty: nothing to say
+    message: str = ""
+
+    def say(self, about: saying.About) -> tuple[saying.Say, ...]:
+        """The Event that goes with it, if any."""
+        if not self.reason:
+            return ()
+        warning = self.state is not ConfigState.APPLIED
+        return (saying.Say(about=about, reason=self.reason, message=self.message, warning=warning),)
+
+
+@dataclass(frozen=True, slots=True)
+class _LastGood:
+    """What goes on serving where nothing better can be said."""
+
+    sharing: SharingConfig = UNSHARED
+    source: Source = NOWHERE
+
+    @property
+    def words(self) -> str:
+        if not self.source.key:
+            return "there is no last good text: the node serves unshared"
+        source = self.source
+        return f"the last good text goes on serving ({source.config_map}/{source.key})"
+
+
+def same(resolution: Resolution, serving: Intent | None) -> bool:
+    """Whether the node's intent says this already.
+
+    The ConfigMap's version is left out: an edit of another key, or of a comment, changes nothing
+    for this node and must not make a new generation.
+    """
+    return serving is not None and _content(resolution) == _content(serving)
+
+
+def _content(of: Resolution | Intent) -> tuple[object, ...]:
+    source = (of.source.kind, of.source.config_map, of.source.key)
+    return of.sharing, source, of.state, of.problems, of.mig_config
+
+
+def resolve(
+    node: nodes.Node,
+    gpus: tuple[Gpu, ...],
+    config_map: ConfigMap,
+    choice: select.Choice,
+    serving: Intent | None,
+) -> Resolution:
+    """Say what the node shall be.
+
+    Args:
+        node: with its labels.
+        gpus: as its inventory shows them; empty before the first one.
+        config_map: all texts.
+        choice: how a key is chosen, from the values.
+        serving: the node's newest intent; None if there was never one, or the bus lost it.
+    """
+    data = config_map.data
+    chosen = select.select(node.labels, gpus, None if data is None else data.keys(), choice)
+    last_good = _last_good(serving, gpus)
+    if chosen.kind is SourceKind.NONE:
+        found = _nothing_selected(chosen, config_map, last_good)
+    elif not chosen.found:
+        found = _key_missing(chosen, config_map, gpus, last_good)
+    else:
+        found = _text(chosen, config_map, gpus, last_good)
+    return dataclasses.replace(found, mig_config=node.labels.get(names.MIG_CONFIG_LABEL, ""))
+
+
+def _text(
+    chosen: select.Selected, config_map: ConfigMap, gpus: tuple[Gpu, ...], last_good: _LastGood
+) -> Resolution:
+    """A key was chosen and is there: its text applies, unless it is wrong."""
+    where = f"{config_map.name}/{chosen.key}"
+    read = _read((config_map.data or {})[chosen.key], gpus)
+    if isinstance(read, SharingConfig):
+        notes = "".join(f"; note: {warning.sentence()}" for warning in read.warnings)
+        return Resolution(
+            sharing=read,
+            source=config_map.source(chosen.kind, chosen.key),
+            state=ConfigState.APPLIED,
+            reason=names.CONFIG_APPLIED,
+            message=f"{where} applies, since {chosen.sentence}: {words(read)}{notes}",
+        )
+    found = "; ".join(problem.sentence() for problem in read)
+    message = f"{where} is refused; {last_good.words}. {found}"
+    return _refused(last_good, read, names.CONFIG_REFUSED, message)
+
+
+def _key_missing(
+    chosen: select.Selected, config_map: ConfigMap, gpus: tuple[Gpu, ...], last_good: _LastGood
+) -> Resolution:
+    """Something names a key that is not there: it is applied as soon as it appears."""
+    keys = config_map.data or {}
+    if not last_good.source.key and select.DEFAULT_KEY in keys:
+        read = _read(keys[select.DEFAULT_KEY], gpus)
+        if isinstance(read, SharingConfig):
+            source = config_map.source(SourceKind.DEFAULT, select.DEFAULT_KEY)
+            last_good = _LastGood(read, source)
+    problem = Problem("data", 0, 0, chosen.sentence)
+    message = f"ConfigMap {config_map.name}: {chosen.sentence}; {last_good.words}"
+    return _refused(last_good, (problem,), names.CONFIG_NOT_FOUND, message)
+
+
+def _nothing_selected(
+    chosen: select.Selected, config_map: ConfigMap, last_good: _LastGood
+) -> Resolution:
+    """No key speaks for itself.
+
+    Unshared, but for two cases in which nobody has asked for that: the ConfigMap (or all it held)
+    has gone away under a node that it serves, and a second key stands beside what was the only one.
+    """
+    problem = Problem("data", 0, 0, chosen.sentence)
+    message = f"ConfigMap {config_map.name}: {chosen.sentence}"
+    kept = f"{message}; {last_good.words}"
+    if not config_map.data:
+        if last_good.source.key:
+            return _refused(last_good, (problem,), names.CONFIG_NOT_FOUND, kept)
+        return Resolution(sharing=UNSHARED, source=NOWHERE, state=ConfigState.UNSHARED)
+    if last_good.source.kind is SourceKind.ONLY:
+        return _refused(last_good, (problem,), names.CONFIG_NOT_SELECTED, kept)
+    return Resolution(
+        sharing=UNSHARED,
+        source=NOWHERE,
+        state=ConfigState.UNSHARED,
+        problems=(problem,),
+        reason=names.CONFIG_NOT_SELECTED,
+        message=f"{message}; until then the node serves unshared",
+    )
+
+
+def _refused(
+    last_good: _LastGood, problems: tuple[Problem, ...], reason: str, message: str
+) -> Resolution:
+    return Resolution(
+        sharing=last_good.sharing,
+        source=last_good.source,
+        state=ConfigState.REFUSED,
+        problems=problems,
+        reason=reason,
+        message=message,
+    )
+
+
+def _last_good(serving: Intent | None, gpus: tuple[Gpu, ...]) -> _LastGood:
+    """What serves now, unless these GPUs cannot serve it: then it was never good."""
+    if serving is None or _misfits(serving.sharing, gpus):
+        return _LastGood()
+    return _LastGood(serving.sharing, serving.source)
+
+
+def _read(text: str, gpus: tuple[Gpu, ...]) -> SharingConfig | tuple[Problem, ...]:
+    """Read a text and hold it against the hardware, once there is an inventory."""
+    read = _loaded(text)
+    if not isinstance(read, SharingConfig):
+        return read
+    return _misfits(read, gpus) or read
+
+
+@functools.lru_cache(maxsize=TEXTS_KEPT)
+def _loaded(text: str) -> SharingConfig | tuple[Problem, ...]:
+    try:
+        return load.load(text)
+    except RefusedError as refusal:
+        return refusal.problems
+
+
+def _misfits(sharing: SharingConfig, gpus: tuple[Gpu, ...]) -> tuple[Problem, ...]:
+    """What of a sharing these GPUs cannot do; nothing is known before there are any."""
+    try:
+        shares.shares(gpus, sharing)
+    except RefusedError as refusal:
+        return refusal.problems if gpus else ()
+    return ()
+
+
+def words(sharing: SharingConfig) -> str:
+    """Say in a few words what a sharing does."""
+    if sharing.strategy is Strategy.NONE:
+        return "GPUs are not shared"
+    each = ", ".join(
+        f"{entry.replicas} slots of each {entry.name}"
+        + (f" as {entry.rename}" if entry.rename else "")
+        for entry in sharing.resources
+    )
+    return f"{each} by {sharing.strategy}"

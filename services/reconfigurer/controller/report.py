@@ -1,0 +1,101 @@
+"""What nodes say on the bus → labels, and Events about health.
+
+Labels are written once the inventory answers the newest intent, in one patch with the annotation
+that names the generation: labels and slots always come from the same inventory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+from services.reconfigurer.controller import fleet, health, nodes, saying
+from shared.contract import names
+from shared.contract.messages import Inventory, Ledger
+from shared.sharing import labels
+from shared.telemetry import spans
+
+OURS = (
+    names.PRODUCT_LABEL,
+    names.COUNT_LABEL,
+    names.REPLICAS_LABEL,
+    names.STRATEGY_LABEL,
+    names.MEMORY_LABEL,
+    labels.MIXED_MODELS,
+)
+
+
+class Report:
+    """Tells Kubernetes what the nodes have become."""
+
+    def __init__(
+        self,
+        fleet_: fleet.Fleet,
+        say: Callable[[saying.Say], None],
+        want: Callable[[str, nodes.Wanted], None],
+        telemetry: spans.Telemetry,
+    ) -> None:
+        self._fleet = fleet_
+        self._say = say
+        self._want = want
+        self._telemetry = telemetry
+        self._said: dict[str, set[str]] = {}  # by node: names of Events that still hold
+
+    def inventory_seen(self, name: str, inventory: Inventory, traceparent: str) -> None:
+        """Take a node's newest inventory."""
+        before = self._fleet.inventories.get(name)
+        self._fleet.inventories[name] = inventory
+        node = self._fleet.nodes.get(name)
+        if node is None:
+            return
+        if before:
+            for say in health.recovered(node.about, before, inventory):
+                self._say(say)
+        self._tell_health(name)
+        if wish := self._missing(node):
+            step = self._telemetry.begin("write labels", traceparent)
+            done = functools.partial(self._telemetry.end, step, attributes={"node": name})
+            self._want(name, dataclasses.replace(wish, done=(done,)))
+
+    def ledger_seen(self, name: str, ledger: Ledger) -> None:
+        """Take a node's newest ledger: holders of a sick GPU may be known only now."""
+        self._fleet.ledgers[name] = ledger
+        self._tell_health(name)
+
+    def node_touched(self, name: str) -> None:
+        """Put labels back that somebody else has changed; or the node is here only now."""
+        if node := self._fleet.nodes.get(name):
+            self._tell_health(name)
+            if wish := self._missing(node):
+                self._want(name, wish)
+
+    def _tell_health(self, name: str) -> None:
+        node, inventory = self._fleet.nodes.get(name), self._fleet.inventories.get(name)
+        if node is None or inventory is None:
+            return
+        holds = {
+            say.event_name: say
+            for say in health.unhealthy(node.about, inventory, self._fleet.ledgers.get(name))
+        }
+        said = self._said.get(name, set())
+        for event_name, say in holds.items():
+            if event_name not in said:
+                self._say(say)
+        self._said[name] = set(holds)
+
+    def _missing(self, node: nodes.Node) -> nodes.Wanted | None:
+        """Labels of the node's inventory, unless it has them or a newer inventory is due."""
+        inventory = self._fleet.inventories.get(node.name)
+        wanted = self._fleet.intents.get(node.name)
+        if inventory is None or wanted is None:
+            return None
+        generation = inventory.stamp.generation
+        if generation != wanted.stamp.generation:
+            return None  # it answers an older wish
+        shown = labels.labels(inventory.gpus, inventory.shares, wanted.sharing.mig_strategy)
+        wish = nodes.Wanted(
+            labels={label: shown.get(label) for label in OURS},
+            annotations={names.LABELS_GENERATION_ANNOTATION: str(generation)},
+        )
+        return wish if nodes.differences(node, wish) else None

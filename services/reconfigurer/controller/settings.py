@@ -1,0 +1,84 @@
+"""Settings of the controller: flags and variables; `values` makes them from the chart's values."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from shared.contract import names
+from shared.runtime import settings
+from shared.sharing import select, suggest
+
+RULE_FIELDS = {"key": "key", "product": "product", "pciId": "pci_id", "labels": "labels"}
+
+
+def read_rules(given: object) -> object:
+    """Read selection rules, which flags, variables and charts hold as JSON text.
+
+    Raises:
+        ValueError: with the number of the rule, what is wrong and what to write.
+    """
+    if not isinstance(given, str):
+        return given
+    rules = json.loads(given)
+    if not isinstance(rules, list):
+        raise ValueError("a JSON list of rules is due")  # noqa: TRY004 - pydantic reports these
+    return tuple(_rule(number, rule) for number, rule in enumerate(rules, start=1))
+
+
+def _rule(number: int, rule: Any) -> select.Rule:
+    if not isinstance(rule, Mapping):
+        raise ValueError(f"rule {number} is not a JSON object")  # noqa: TRY004 - as above
+    for name in rule.keys() - RULE_FIELDS.keys():
+        hint = suggest.did_you_mean(name, RULE_FIELDS) or f"known are {', '.join(RULE_FIELDS)}"
+        raise ValueError(f"rule {number} has an unknown field {name}: {hint}")
+    if not rule.get("key"):
+        raise ValueError(f"rule {number} names no key of the ConfigMap")
+    if not rule.keys() - {"key"}:
+        raise ValueError(f"rule {number} states no product, pciId or labels: use default_key")
+    return select.Rule(**{RULE_FIELDS[name]: value for name, value in rule.items()})
+
+
+class ControllerSettings(settings.Settings):
+    """Follow nodes and the sharing ConfigMap, and say what each node is to offer."""
+
+    namespace: str = Field(
+        default="slicewire", min_length=1, description="namespace of the ConfigMap and the Lease"
+    )
+    config_map: str = Field(
+        default="sharing", min_length=1, description="name of the ConfigMap with sharing texts"
+    )
+    config_label: str = Field(
+        default=names.CONFIG_LABEL, min_length=1, description="node label that names a key of it"
+    )
+    default_key: str = Field(
+        default="", description="key of nodes that no label and no rule says anything about"
+    )
+    selection_rules: Annotated[tuple[select.Rule, ...], BeforeValidator(read_rules)] = Field(
+        default=(), description="rules that choose a key by product, pciId or labels, as JSON"
+    )
+    lease_seconds: float = Field(
+        default=15.0, ge=1, description="how long a leader that died is waited for"
+    )
+    api_url: str = Field(
+        default="", description="plain address of an API server without authentication"
+    )
+    kube_config: str = Field(
+        default="", description="kubeconfig file; without it the pod's own account is used"
+    )
+    bus_url: str = Field(default="nats://127.0.0.1:4222", description="address of NATS")
+    bus_user: str = Field(default="", description="user name on the bus")
+    bus_password_file: pathlib.Path | None = Field(
+        default=None, description="file that holds the user's password"
+    )
+
+    @property
+    def choice(self) -> select.Choice:
+        """How a key is chosen for a node."""
+        return select.Choice(
+            label=self.config_label, rules=self.selection_rules, key=self.default_key
+        )
