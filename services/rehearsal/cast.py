@@ -23,6 +23,7 @@ SWITCHES: Mapping[str, tuple[str, Callable[[Spot], Any]]] = {
     "oldEndpointDropsNew": ("old_endpoint_drops_new", Spot.truth),
     "lostGrants": ("lost_grants", Spot.truth),
 }
+STALE = "staleScheduler"  # the scheduler's, though it stands with the kubelet's switches
 
 
 def node(spot: Spot) -> Node:
@@ -31,13 +32,15 @@ def node(spot: Spot) -> Node:
     spots.required(spot, parts, "name")
     name = _name(parts["name"]) if "name" in parts else ""
     gpus = tuple(_gpu(each) for each in parts["gpus"].items()) if "gpus" in parts else ()
+    kubelet = parts["kubelet"].mapping((*SWITCHES, STALE)) if "kubelet" in parts else {}
     if spot.clean:
         _check_gpus(parts.get("gpus", spot), name, gpus)
     return Node(
         name=name,
         gpus=gpus,
         labels=labels(parts.get("labels")),
-        kubelet=_kubelet(parts.get("kubelet")),
+        kubelet=_kubelet(kubelet),
+        stale_scheduler=STALE in kubelet and kubelet[STALE].truth(),
     )
 
 
@@ -55,9 +58,8 @@ def _name(spot: Spot) -> str:
     return name
 
 
-def _kubelet(spot: Spot | None) -> Switches:
-    parts = spot.mapping(SWITCHES) if spot else {}
-    values = {SWITCHES[name][0]: SWITCHES[name][1](each) for name, each in parts.items()}
+def _kubelet(parts: Mapping[str, Spot]) -> Switches:
+    values = {name: read(parts[key]) for key, (name, read) in SWITCHES.items() if key in parts}
     return Switches(**values)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from services.rehearsal import cast, conditions, vocabulary
 from services.rehearsal import spot as spots
@@ -27,7 +28,6 @@ from services.rehearsal.story import (
     Manage,
     Never,
     Node,
-    NvmlFault,
     Pod,
     Say,
     Service,
@@ -36,8 +36,10 @@ from services.rehearsal.story import (
     Wait,
 )
 from shared.sharing import suggest
+from shared.simulation.gpu import answers, faults
 
-FAULT_KEYS = ("node", "gpu", "xid", "lost", "nvml")
+FAULT_KEYS = ("node", "gpu", "xid", "instance", "lost", "nvml")
+NVML_KEYS = ("call", "gpu", "nth", "error", "times", "delay")
 POD_KEYS = ("name", "namespace", "requests", "containers", "node", "labels")
 
 
@@ -125,21 +127,15 @@ class Reader:
     def _fault(self, spot: Spot, *, heal: bool) -> Fault:
         parts = spot.mapping(FAULT_KEYS)
         spots.required(spot, parts, "node")
-        what = [key for key in ("xid", "lost", "nvml") if key in parts]
-        if len(what) != 1 or ("gpu" in parts) == ("nvml" in parts):
-            spot.refuse("a fault is one of: gpu with xid, gpu with lost: true, nvml")
         node = self._node(parts.get("node"))
-        lost = parts.get("lost")
-        if lost is not None and not lost.truth():
-            lost.refuse("accepted is lost: true", "to end it, write the fault under `heal`")
-        return Fault(
-            node=node,
-            heal=heal,
-            gpu=self._gpu(node, parts["gpu"]) if "gpu" in parts else None,
-            xid=parts["xid"].whole(least=1) if "xid" in parts else None,
-            lost=lost is not None,
-            nvml=_nvml(parts["nvml"]) if "nvml" in parts else None,
-        )
+        if "gpu" in parts:
+            self._gpu(node, parts["gpu"])
+        if "nvml" in parts:
+            parts["nvml"].mapping(NVML_KEYS)
+        what = {key: each.plain() for key, each in parts.items() if key != "node"}
+        if spot.clean:
+            _check_fault(spot, what)
+        return Fault(node=node, what=what, heal=heal)
 
     def _manager(self, verb: Verb) -> Callable[[Spot], Action]:
         def read(spot: Spot) -> Manage:
@@ -223,12 +219,9 @@ def _container(spot: Spot) -> Container:
     )
 
 
-def _nvml(spot: Spot) -> NvmlFault:
-    parts = spot.mapping(("call", "nth", "error", "times"))
-    spots.required(spot, parts, "call", "error")
-    return NvmlFault(
-        call=parts["call"].text() if "call" in parts else "",
-        error=parts["error"].text() if "error" in parts else "",
-        nth=parts["nth"].whole(least=1) if "nth" in parts else 1,
-        times=parts["times"].whole(least=1) if "times" in parts else 1,
-    )
+def _check_fault(spot: Spot, what: Mapping[str, Any]) -> None:
+    """Refuse a fault that the simulated GPUs cannot have, in their own words."""
+    try:
+        faults.read(what, answers.ANSWERS)
+    except faults.FaultError as error:
+        spot.refuse(str(error))

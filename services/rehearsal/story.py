@@ -123,31 +123,19 @@ class Cordon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NvmlFault:
-    """The `nth` next call of an NVML symbol, and `times - 1` after it, answer an error's name."""
-
-    call: str
-    error: str
-    nth: int = 1
-    times: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something happens to a node's hardware, or stops happening (`heal`)."""
+    """Something happens to a node's hardware, or stops happening (`heal`).
+
+    `what` is the fault's map as the simulated GPUs take it.
+    """
 
     node: str
+    what: Mapping[str, Any]
     heal: bool
-    gpu: int | None = None
-    xid: int | None = None
-    lost: bool = False
-    nvml: NvmlFault | None = None
 
     def words(self) -> str:
         """One line for people."""
-        what = f"GPU {self.gpu} lost" if self.lost else f"XID {self.xid} on GPU {self.gpu}"
-        if self.nvml is not None:
-            what = f"{self.nvml.call} answers {self.nvml.error}"
+        what = ", ".join(f"{key} {plain(value)}" for key, value in self.what.items())
         return f"{'heal' if self.heal else 'fault'} on node {self.node}: {what}"
 
 
@@ -257,6 +245,7 @@ class Node:
     gpus: tuple[str | Mapping[str, Any], ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     kubelet: Switches = field(default_factory=Switches)
+    stale_scheduler: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

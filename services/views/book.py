@@ -15,7 +15,7 @@ from shared.bus.connection import Bus
 from shared.bus.state import Received
 from shared.contract import table
 from shared.contract.messages import Intent, Inventory, Ledger, Progress
-from shared.contract.table import Bucket, Role
+from shared.contract.table import Role
 
 SPEAKS = {Role.CONTROLLER: "intent", Role.ADVERTISER: "inventory", Role.ALLOCATOR: "ledger"}
 SPEAKS |= {Role.AGENT: "progress"}

@@ -49,9 +49,19 @@ def rows(
     return tuple(sorted(found, key=_order))
 
 
-def of_gpu(found: Iterable[HolderRow], uuid: str, gpu_uuids: Mapping[str, str]) -> list[HolderRow]:
-    """Rows on a GPU or on a MIG device of it; `gpu_uuids` maps devices to their GPU."""
-    return [row for row in found if uuid in (row.uuid, gpu_uuids.get(row.uuid))]
+def gpus_of_devices(inventories: Mapping[str, Inventory]) -> dict[str, str]:
+    """The GPU of every device: a GPU's own UUID, and those of its MIG devices."""
+    return {
+        uuid: gpu.uuid
+        for inventory in inventories.values()
+        for gpu in inventory.gpus
+        for uuid in (gpu.uuid, *(device.uuid for device in gpu.mig_devices))
+    }
+
+
+def of_gpu(found: Iterable[HolderRow], uuid: str, gpus: Mapping[str, str]) -> list[HolderRow]:
+    """Rows on a MIG device, or on a GPU with all its devices; `gpus` as `gpus_of_devices` says."""
+    return [row for row in found if uuid in (row.uuid, gpus.get(row.uuid))]
 
 
 def _order(row: HolderRow) -> tuple[str, int, str, tuple[str, int]]:

@@ -19,7 +19,6 @@ from services.rehearsal.story import (
     Label,
     Manage,
     Never,
-    NvmlFault,
     Pod,
     Say,
     Service,
@@ -110,18 +109,18 @@ STEPS: dict[str, tuple[str, object]] = {
     "uncordon": ("- uncordon: {node: gpu-a.lan}", Cordon(node="gpu-a.lan", unschedulable=False)),
     "xid": (
         "- fault: {node: gpu-a.lan, gpu: 1, xid: 79}",
-        Fault(node="gpu-a.lan", heal=False, gpu=1, xid=79),
+        Fault(node="gpu-a.lan", heal=False, what={"gpu": 1, "xid": 79}),
     ),
     "lost, healed": (
         "- heal: {node: gpu-a.lan, gpu: 1, lost: true}",
-        Fault(node="gpu-a.lan", heal=True, gpu=1, lost=True),
+        Fault(node="gpu-a.lan", heal=True, what={"gpu": 1, "lost": True}),
     ),
     "nvml": (
-        "- fault: {node: gpu-a.lan, nvml: {call: nvmlInit_v2, error: UNKNOWN, nth: 2, times: 3}}",
+        "- fault: {node: gpu-a.lan, nvml: {call: nvmlDeviceGetUUID, error: UNKNOWN, nth: 2, times: 3}}",
         Fault(
             node="gpu-a.lan",
             heal=False,
-            nvml=NvmlFault(call="nvmlInit_v2", error="UNKNOWN", nth=2, times=3),
+            what={"nvml": {"call": "nvmlDeviceGetUUID", "error": "UNKNOWN", "nth": 2, "times": 3}},
         ),
     ),
     "kill": (
@@ -326,7 +325,14 @@ WRONG: dict[str, tuple[str, str, int, str, str]] = {
         "- fault: {node: gpu-a.lan, gpu: 0, xid: 1, lost: true}",
         "steps[0].fault",
         7,
-        "a fault is one of",
+        "is no fault of a GPU",
+        "",
+    ),
+    "a call that is not simulated": (
+        "- fault: {node: gpu-a.lan, nvml: {call: nvmlDeviceGetUID, error: UNKNOWN}}",
+        "steps[0].fault",
+        7,
+        "did you mean nvmlDeviceGetUUID?",
         "",
     ),
     "a key twice": (

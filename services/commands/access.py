@@ -1,0 +1,121 @@
+"""How commands reach the bus and print: flags, variables, one connection, one JSON object.
+
+Every command that reads the bus adds these arguments and runs its coroutine through `run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, NoReturn
+
+from services.views import book
+from shared.bus import connection, errors
+from shared.bus.connection import Bus
+from shared.contract.table import Role
+
+ANSWER_S = 5.0
+URL, USER = "SLICEWIRE_BUS_URL", "SLICEWIRE_BUS_USER"
+PASSWORD_FILE = "SLICEWIRE_BUS_PASSWORD_FILE"  # noqa: S105  # a variable's name
+DEFAULT_URL = "nats://127.0.0.1:4222"
+
+
+class AwayError(Exception):
+    """The bus did not answer; the text says what to check."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose mistakes end with status 2 and a sentence, as argparse's do."""
+
+    def __init__(self, name: str, says: str) -> None:
+        super().__init__(prog=f"slicewire {name}", description=says)
+        self.add_argument(
+            "-o", dest="output", choices=("json",), help="print one JSON object instead of a table"
+        )
+
+    def add_bus(self, environ: Mapping[str, str]) -> None:
+        """Add the flags that say where the bus is; variables are their defaults."""
+        group = self.add_argument_group("the bus")
+        group.add_argument(
+            "--bus-url",
+            default=environ.get(URL, DEFAULT_URL),
+            help=f"address of NATS, also {URL} [%(default)s]",
+        )
+        group.add_argument(
+            "--bus-user", default=environ.get(USER, ""), help=f"user name, also {USER}"
+        )
+        group.add_argument(
+            "--bus-password-file",
+            default=environ.get(PASSWORD_FILE, ""),
+            help=f"file that holds the password, also {PASSWORD_FILE}",
+        )
+
+    def refuse(self, sentence: str) -> NoReturn:
+        """End with status 2: the call itself is wrong."""
+        self.error(sentence)
+
+
+@contextlib.asynccontextmanager
+async def opened(arguments: argparse.Namespace) -> AsyncIterator[Bus]:
+    """A place on the bus that has been let in.
+
+    Raises:
+        AwayError: it was not let in in time.
+    """
+    async with connection.open_bus(
+        arguments.bus_url, arguments.bus_user, arguments.bus_password_file, Role.COMMAND
+    ) as bus:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await bus.session()
+        except TimeoutError:
+            raise AwayError(
+                f"not on the bus at {arguments.bus_url} in {ANSWER_S:g} s"
+                f" ({bus.trouble or 'no answer'}): check --bus-url, --bus-user and"
+                " --bus-password-file"
+            ) from None
+        yield bus
+
+
+async def read_book(bus: Bus) -> book.Book:
+    """Read what all writers last said.
+
+    Raises:
+        AwayError: the bus does not answer (its streams are made by the controller).
+    """
+    found = book.Book(bus)
+    try:
+        async with asyncio.timeout(ANSWER_S), asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(found.run(), name="read the bus")
+            await found.read()
+            following.cancel()
+    except TimeoutError:
+        raise AwayError(
+            f"the bus gives no state in {ANSWER_S:g} s: is a controller running? It makes the"
+            " streams"
+        ) from None
+    return found
+
+
+def run(work: Callable[[], Awaitable[int]], name: str) -> int:
+    """Run a command to its exit status; what goes wrong outside of it is a sentence and 1."""
+    try:
+        return asyncio.run(_awaited(work))
+    except (AwayError, errors.BusError, OSError) as error:
+        sys.stderr.write(f"slicewire {name}: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 1
+
+
+async def _awaited(work: Callable[[], Awaitable[int]]) -> int:
+    return await work()
+
+
+def print_json(form: Mapping[str, Any]) -> None:
+    """Print the one JSON object that standard output gets."""
+    print(json.dumps(form, ensure_ascii=False))

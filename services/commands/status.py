@@ -1,0 +1,79 @@
+"""`slicewire status [NODE]`: each GPU with its slots, health and config, as the bus has it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from services.commands import access
+from services.views import console as view
+from services.views import fleet
+
+SLOT_STATES = ("held", "granted", "retiring", "unhealthy", "free")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command."""
+    parser = access.Parser("status", "Show each GPU's slots, health and config.")
+    parser.add_argument("node", nargs="?", metavar="NODE", help="only this node")
+    parser.add_bus(os.environ)
+    arguments = parser.parse_args(argv)
+    return access.run(lambda: show(arguments), "status")
+
+
+async def show(arguments: argparse.Namespace) -> int:
+    """Read the bus and print; status 1 where the node is not known."""
+    async with access.opened(arguments) as bus:
+        book = await access.read_book(bus)
+    form = fleet.form(book.states())
+    if arguments.node is not None:
+        form["nodes"] = [node for node in form["nodes"] if node["name"] == arguments.node]
+        if not form["nodes"]:
+            known = ", ".join(book.nodes) or "none"
+            sys.stderr.write(f"slicewire status: no node {arguments.node}; known: {known}\n")
+    if arguments.output == "json":
+        access.print_json(form)
+    else:
+        write(form, view.open_console(sys.stdout))
+    return 1 if arguments.node is not None and not form["nodes"] else 0
+
+
+def write(form: Mapping[str, Any], console: Console) -> None:
+    """Write the answer for people."""
+    signs = view.marks(console)
+    if not form["nodes"]:
+        console.print("no node has said anything yet")
+    for node in form["nodes"]:
+        console.print(Text(node["name"], style="bold").append_text(_config(node["config"])))
+        for gpu in node["gpus"]:
+            console.print(_gpu(gpu, signs))
+        console.print(_services(node["services"]))
+
+
+def _config(config: Mapping[str, Any]) -> Text:
+    if config["state"] is None:
+        return Text("  no config resolved yet", style="dim")
+    named = f"config {config['key']}" if config["key"] else "no config"
+    text = Text(f"  {named} ({config['source']}), generation {config['generation']}", style="dim")
+    style = "bold red" if config["state"] == "refused" else "default"
+    text.append(f"  {config['state']}", style=style)
+    return text.append(f"  {config['reason']}" if config["reason"] else "", style="red")
+
+
+def _gpu(gpu: Mapping[str, Any], signs: view.Marks) -> Text:
+    counts = {state: gpu["slots"][state] for state in SLOT_STATES}
+    text = Text(f"  GPU {gpu['index']}  {gpu['model']}  ").append_text(view.bar(counts, signs))
+    if gpu["health"] != "healthy":
+        text.append(f"  {signs.no} {gpu['health']}: {gpu['reason']}", style="bold red")
+    return text.append(f"  {gpu['uuid']}", style="dim")
+
+
+def _services(services: Mapping[str, Any]) -> Text:
+    said = [f"{name} {each['version'] or '?'}, {each['seen']}" for name, each in services.items()]
+    return Text(f"  last heard: {'; '.join(said) or 'nobody'}", style="dim")

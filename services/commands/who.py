@@ -1,0 +1,85 @@
+"""`slicewire who`: the pods that hold slots of a GPU, of a node, or what one pod holds."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from services.commands import access
+from services.views import console as view
+from services.views import holders
+from services.views.book import Book
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command."""
+    parser = access.Parser("who", "Name the pods that hold slots.")
+    about = parser.add_mutually_exclusive_group(required=True)
+    about.add_argument("--gpu", metavar="UUID", help="a GPU or a MIG device")
+    about.add_argument("--pod", metavar="NS/NAME", help="a pod")
+    about.add_argument("--node", metavar="NODE", help="a node")
+    parser.add_bus(os.environ)
+    arguments = parser.parse_args(argv)
+    if arguments.pod is not None and arguments.pod.count("/") != 1:
+        parser.refuse(f"--pod is {arguments.pod!r}: write namespace/name")
+    return access.run(lambda: show(arguments), "who")
+
+
+async def show(arguments: argparse.Namespace) -> int:
+    """Read the bus and print; status 1 where nothing is known of what was asked about."""
+    async with access.opened(arguments) as bus:
+        book = await access.read_book(bus)
+    found = chosen(book, arguments)
+    if arguments.output == "json":
+        access.print_json({"holders": [row.form() for row in found]})
+    else:
+        write(found, view.open_console(sys.stdout))
+    if found or known(book, arguments):
+        return 0
+    asked = arguments.gpu or arguments.node or arguments.pod
+    sys.stderr.write(f"slicewire who: nothing on the bus is called {asked}\n")
+    return 1
+
+
+def chosen(book: Book, arguments: argparse.Namespace) -> list[holders.HolderRow]:
+    """The holders that were asked about."""
+    rows = holders.rows(book.ledgers, book.inventories)
+    if arguments.gpu is not None:
+        return holders.of_gpu(rows, arguments.gpu, holders.gpus_of_devices(book.inventories))
+    if arguments.pod is not None:
+        return [row for row in rows if row.pod == arguments.pod]
+    return [row for row in rows if row.node == arguments.node]
+
+
+def known(book: Book, arguments: argparse.Namespace) -> bool:
+    """Whether the GPU or node is there at all; a pod is known by what it holds."""
+    if arguments.gpu is not None:
+        devices = holders.gpus_of_devices(book.inventories)
+        return arguments.gpu in devices
+    return arguments.node is not None and arguments.node in book.nodes
+
+
+def write(found: Sequence[holders.HolderRow], console: Console) -> None:
+    """Write the holders for people."""
+    if not found:
+        console.print("nobody")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("NODE", "GPU", "POD", "CONTAINER", "RESOURCE", "SLOT", "SINCE"):
+        table.add_column(title, no_wrap=True, overflow="fold")
+    for row in found:
+        table.add_row(
+            row.node,
+            "?" if row.gpu is None else str(row.gpu),
+            row.pod or "(not yet known)",
+            row.container or "",
+            row.resource,
+            row.slot,
+            row.since or "",
+        )
+    console.print(table)
