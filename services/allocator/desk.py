@@ -1,0 +1,90 @@
+"""What the kubelet asks about a resource → an answer or a refusal, in the ledger and as a span.
+
+`plugin` translates it from and to gRPC. Nothing here waits for NVML, the bus or the API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from services.allocator import grant, preference
+from services.allocator.keeper import Keeper
+from services.allocator.standing import Rules
+from shared.telemetry import spans
+
+UNRULED = Rules()
+MOST_NAMED = 16  # slots named in a span; their count is always there
+REFUSALS = (grant.InvalidRequestError, grant.WithheldError, preference.NotEnoughGpusError)
+
+
+class Desk:
+    """Answers for all resources.
+
+    `on_granted` is called after each Allocate (a List will soon say for whom it was); `dev_root`
+    stands before device paths on the host.
+    """
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        telemetry: spans.Telemetry,
+        on_granted: Callable[[], None],
+        dev_root: str,
+    ) -> None:
+        self._keeper = keeper
+        self._telemetry = telemetry
+        self._on_granted = on_granted
+        self._dev_root = dev_root
+
+    def prefer(self, resource: str, request: preference.Request) -> tuple[str, ...]:
+        """Propose slots for one container.
+
+        Raises:
+            NotEnoughGpusError: policy distinct, and too few GPUs.
+        """
+        standing = self._keeper.standing
+        try:
+            return preference.prefer(
+                standing.slots.get(resource, {}),
+                request,
+                standing.rules.get(resource, UNRULED).policy,
+                standing.taken_elsewhere(resource),
+            )
+        except preference.NotEnoughGpusError as error:
+            self._keeper.refused(resource, (), f"{resource}: {error}", "")
+            raise
+
+    async def allocate(
+        self, resource: str, containers: Sequence[Sequence[str]]
+    ) -> tuple[grant.Answer, ...]:
+        """Grant all containers' slots or none, and write them down before answering.
+
+        Raises:
+            InvalidRequestError, WithheldError, NotEnoughGpusError: with a sentence for the pod.
+        """
+        step = self._telemetry.begin("allocate slots")
+        standing = self._keeper.standing
+        rules = standing.rules.get(resource, UNRULED)
+        slots = standing.slots.get(resource, {})
+        wanted = [slot for ids in containers for slot in ids]
+        attributes: dict[str, spans.Attribute] = {
+            "resource": resource,
+            "policy": rules.policy.value,
+            "slots": ",".join(wanted[:MOST_NAMED]),
+            "slots.count": len(wanted),
+        }
+        error = ""
+        try:
+            answers = tuple(
+                grant.answer(resource, ids, slots, rules, self._dev_root) for ids in containers
+            )
+            await self._keeper.allocated(resource, wanted, step.trace_id)
+        except REFUSALS as refusal:
+            error = str(refusal)
+            self._keeper.refused(resource, wanted, error, step.traceparent)
+            raise
+        finally:
+            links = (self._keeper.traceparent,)
+            self._telemetry.end(step, attributes=attributes, error=error, links=links)
+        self._on_granted()
+        return answers

@@ -1,0 +1,155 @@
+"""One resource's socket, kept registered with whatever kubelet is there, for as long as we serve.
+
+Registers at once with a new kubelet; makes the socket anew when it has vanished; registers again
+when the kubelet counts with nobody; steps back while it counts with another plugin. `endpoints`
+runs one for each resource.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from services.allocator import keeper as keepers
+from services.allocator import plugin as plugins
+from services.allocator import pod_resources, sight
+from services.allocator.folder import KUBELET, OURS, Folder, Identity
+from services.allocator.sight import Sight
+from shared.kubelet import sockets
+from shared.kubelet.v1beta1 import api_grpc, api_pb2
+from shared.runtime import backoff, clock
+
+log = logging.getLogger(__name__)
+VERSION = "v1beta1"
+DOMAIN = "nvidia.com"
+REGISTER_S = 5.0
+CHECK_EVERY_S = 5.0
+SETTLE_S = 0.2  # a kubelet notes the end of a stream a moment after we do
+STEADY_S = 10.0  # a registration that held so long starts the back-off anew
+LONGEST_NAME = 48  # with the folder, a socket's path must stay below 108 bytes
+
+Allocatable = Callable[[], Awaitable[Mapping[str, frozenset[str]]]]
+
+
+class Endpoint:
+    """Serves `plugin`. `wake` makes it look at the folder again."""
+
+    def __init__(
+        self,
+        plugin: plugins.Plugin,
+        folder: Folder,
+        keeper: keepers.Keeper,
+        allocatable: Allocatable,
+    ) -> None:
+        self.plugin = plugin
+        self.name = socket_name(plugin.resource)
+        self._folder = folder
+        self._keeper = keeper
+        self._allocatable = allocatable
+        self._wake = asyncio.Event()
+        self._waits = backoff.Backoff(first=0.05)
+        self._kubelet: Identity | None = None  # the kubelet.sock that we registered at
+        self._since = 0.0  # loop time of that registration
+        self._stepped_back = False
+
+    def wake(self) -> None:
+        """The folder changed, or a stream ended."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Serve until cancelled; a socket that vanished is made anew."""
+        while True:
+            try:
+                async with sockets.UnixServer(self._folder.path / self.name, [self.plugin]):
+                    self._kubelet = None
+                    await self._stay((await self._folder.look()).sockets.get(self.name))
+            except OSError as error:
+                log.warning("%s cannot be served: %s", self.plugin.resource, error)
+                await self._rest(self._waits.next())
+
+    async def _stay(self, socket: Identity | None) -> None:
+        """Stay registered until our socket is no longer the one in the folder."""
+        while True:
+            look = self._folder.current
+            if socket is None or look.sockets.get(self.name) != socket:
+                return
+            if look.kubelet is None:
+                pause = CHECK_EVERY_S
+            elif look.kubelet != self._kubelet:
+                pause = await self._register(look.kubelet)
+            else:
+                pause = await self._check(look.kubelet)
+            await self._rest(pause)
+
+    async def _check(self, kubelet: Identity) -> float:
+        """Act on whom the kubelet counts with; two looks must agree that it is not us."""
+        found = await self._see()
+        if found is not Sight.OURS:
+            await clock.sleep(SETTLE_S)
+            found = await self._see()
+        if found is Sight.NOBODY:
+            if clock.loop_time() - self._since > STEADY_S:
+                self._waits.reset()
+            await clock.sleep(self._waits.next())
+            return await self._register(kubelet)
+        self._step_back(foreign=found is Sight.FOREIGN)
+        return CHECK_EVERY_S
+
+    async def _see(self) -> Sight:
+        healthy = {slot for slot, health, _ in self.plugin.listing if health == plugins.HEALTHY}
+        try:
+            seen = (await self._allocatable()).get(self.plugin.resource, frozenset())
+        except pod_resources.FAILURES:
+            # Without the kubelet's count only the stream tells, and it never names another plugin.
+            return Sight.OURS if self.plugin.streams else Sight.NOBODY
+        return sight.judge(streams=self.plugin.streams, ours=healthy, seen=seen)
+
+    def _step_back(self, *, foreign: bool) -> None:
+        if foreign and not self._stepped_back:
+            by = self._folder.current.newest_foreign or "an unknown socket"
+            self._keeper.taken_over(
+                self.plugin.resource,
+                f"another plugin ({by}) has registered {self.plugin.resource} at the kubelet;"
+                " remove it, slicewire takes the resource again when it is gone",
+            )
+        self._stepped_back = foreign
+
+    async def _register(self, kubelet: Identity) -> float:
+        """Register; return how long to rest. A refusal or an absence is tried again."""
+        request = api_pb2.RegisterRequest(
+            version=VERSION,
+            endpoint=self.name,
+            resource_name=self.plugin.resource,
+            options=plugins.options(),
+        )
+        try:
+            async with sockets.channel(self._folder.path / KUBELET) as channel:
+                await api_grpc.RegistrationStub(channel).Register(request, timeout=REGISTER_S)
+        except pod_resources.FAILURES as error:
+            pause = self._waits.next()
+            log.info("%s is not registered: %s; again", self.plugin.resource, error)
+            return pause
+        self._kubelet = kubelet
+        self._since = clock.loop_time()
+        self._stepped_back = False
+        self._keeper.registered(self.plugin.resource)
+        return CHECK_EVERY_S
+
+    async def _rest(self, pause: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
+        self._wake.clear()
+
+
+def socket_name(resource: str) -> str:
+    """Name the socket of a resource: short enough for its folder, and no other's."""
+    domain, _, name = resource.partition("/")
+    if domain != DOMAIN:
+        name = f"{domain}_{name}"
+    if len(name) > LONGEST_NAME:
+        name = f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{OURS}{name}.sock"

@@ -1,0 +1,102 @@
+"""What the kubelet asks to allocate → a refusal in a sentence, or what the container gets. Pure.
+
+The answer is environment and plain device nodes, which need no help of the container runtime.
+`plugin` writes it as gRPC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from services.allocator import preference
+from services.allocator.hardware import Device
+from services.allocator.standing import Rules, Slot
+from shared.domain.sharing import AllocationPolicy
+
+VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+CONTROL_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+
+
+class InvalidRequestError(Exception):
+    """The request could never be granted as it stands."""
+
+
+class WithheldError(Exception):
+    """The request names slots that are not handed out now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one container gets: environment, and device nodes as (path inside, path on the host)."""
+
+    envs: Mapping[str, str]
+    nodes: tuple[tuple[str, str], ...]
+
+
+def answer(
+    resource: str,
+    ids: Sequence[str],
+    slots: Mapping[str, Slot],
+    rules: Rules,
+    dev_root: str = "",
+) -> Answer:
+    """Check one container's ids against the standing and say what the container gets.
+
+    Raises:
+        InvalidRequestError: unknown ids, or more slots than the sharing text allows at once.
+        WithheldError: a slot is unhealthy, withheld or retiring.
+        NotEnoughGpusError: policy distinct, and two of the slots are on one GPU.
+    """
+    _refuse_unknown(resource, ids, slots)
+    _refuse_more_than_one(resource, ids, rules)
+    wanted = [slots[slot_id] for slot_id in ids]
+    _refuse_withheld(wanted)
+    devices = _devices(wanted)
+    if rules.policy is AllocationPolicy.DISTINCT:
+        gpus = {device.gpu_uuid for device in devices}
+        preference.refuse_unless_distinct(len(set(ids)), len(gpus))
+    return Answer(
+        envs={VISIBLE_DEVICES: ",".join(device.uuid for device in devices)},
+        nodes=_nodes(devices, dev_root),
+    )
+
+
+def _refuse_unknown(resource: str, ids: Sequence[str], slots: Mapping[str, Slot]) -> None:
+    unknown = [slot_id for slot_id in ids if slot_id not in slots]
+    if unknown:
+        more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+        raise InvalidRequestError(
+            f"{resource} has no slot {unknown[0]!r}{more} on this node; the kubelet's list is older"
+            " than ours, delete the pod so that it is placed again"
+        )
+
+
+def _refuse_more_than_one(resource: str, ids: Sequence[str], rules: Rules) -> None:
+    if rules.one_only and len(ids) > 1:
+        raise InvalidRequestError(
+            f"{resource}: {len(ids)} slots requested, the limit is 1, because"
+            f" {rules.one_only} is true; request 1 (more slots give no more of the GPU)"
+        )
+
+
+def _refuse_withheld(wanted: Sequence[Slot]) -> None:
+    withheld = next((slot for slot in wanted if slot.trouble), None)
+    if withheld is not None:
+        raise WithheldError(
+            f"slot {withheld.id} of {withheld.resource} is not handed out: {withheld.trouble};"
+            " delete the pod so that it is placed again"
+        )
+
+
+def _devices(wanted: Sequence[Slot]) -> tuple[Device, ...]:
+    """Each device once, by GPU index and then by UUID, whatever the order of the ids."""
+    unique = {slot.device.uuid: slot.device for slot in wanted}
+    return tuple(sorted(unique.values(), key=lambda device: (device.gpu_index, device.uuid)))
+
+
+def _nodes(devices: Sequence[Device], dev_root: str) -> tuple[tuple[str, str], ...]:
+    """A MIG device's container needs its parent's node."""
+    minors = dict.fromkeys(device.minor for device in devices)
+    paths = (*(f"/dev/nvidia{minor}" for minor in minors), *CONTROL_NODES)
+    return tuple((path, dev_root + path) for path in paths)

@@ -1,0 +1,56 @@
+"""A planned stop without a gap: go on answering until the successor is registered.
+
+The successor waits for the serving lock. Letting go of the lock before our sockets lets it bind,
+register and take the kubelet's calls while ours are still answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from services.allocator import endpoints as endpoints_
+from services.allocator.folder import Folder, Look
+from shared.runtime import clock, locks
+
+NOBODY_S = 0.3  # a successor polls the lock more often than this
+GRACE_S = 5.0
+REGISTERED_S = 0.5  # from a successor's socket to its registration
+ANSWER_S = 2.0
+
+
+async def hand_over(
+    lock: locks.ServingLock, folder: Folder, endpoints: endpoints_.Endpoints
+) -> None:
+    """Return when a successor serves or nobody waits, and no Allocate is being answered."""
+    ours = _sockets(await folder.look(), endpoints)
+    lock.release()
+    await clock.sleep(NOBODY_S)
+    if not await _takes(lock):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                await _until(lambda: not ours & _sockets(folder.current, endpoints))
+                await clock.sleep(REGISTERED_S)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ANSWER_S):
+            await endpoints.idle()
+
+
+async def _takes(lock: locks.ServingLock) -> bool:
+    """Whether the lock is still free: then nobody has waited for it."""
+    try:
+        async with asyncio.timeout(locks.POLL_S):
+            await lock.acquire()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await clock.sleep(locks.POLL_S)
+
+
+def _sockets(look: Look, endpoints: endpoints_.Endpoints) -> frozenset[tuple[str, object]]:
+    return frozenset((name, it) for name, it in look.sockets.items() if name in endpoints.names)

@@ -1,0 +1,197 @@
+"""The one owner of the ledger's state: events in, standing and messages out.
+
+`desk` (Allocate), `pod_resources` (List), `sources` (inventory) and the bus (hold) hand events in;
+after each the standing is derived anew, and `run` tells disk, bus and endpoints what has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from services.allocator import account, ledger, standing
+from services.allocator.checkpoint import Checkpoint
+from services.allocator.grants import Listed
+from services.allocator.ledger import Change, State
+from services.allocator.standing import Standing
+from services.allocator.told import Told
+from shared.contract.generation import Generation
+from shared.contract.messages import Fact, FactKind, Hold, Inventory, Ledger, Stamp
+from shared.runtime import clock
+from shared.telemetry import spans
+
+log = logging.getLogger(__name__)
+BURST_S = 0.02  # Allocate calls of one pod come together; one derivation serves them all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlets:
+    """Where news go: ledger and facts to the bus, standings to the endpoints."""
+
+    publish: Callable[[Ledger, str], None]
+    tell: Callable[[Fact, str], None]
+    show: Callable[[Standing, str], None]
+
+
+class Keeper:
+    """State and standing of one node. `stamp` names the node and this process."""
+
+    def __init__(
+        self,
+        state: State,
+        checkpoint: Checkpoint,
+        outlets: Outlets,
+        *,
+        stamp: Stamp,
+        telemetry: spans.Telemetry,
+        now_ns: Callable[[], int],
+    ) -> None:
+        self.state = state
+        self.now_ns = now_ns
+        self._standing = standing.derive(state)
+        self._checkpoint = checkpoint
+        self._outlets = outlets
+        self._stamp = stamp
+        self._telemetry = telemetry
+        self._facts = 0
+        self._stale = False  # an Allocate has changed the state since the standing was derived
+        self._held_for: Generation | None = None
+        self._published: Ledger | None = None
+        self._wake = asyncio.Event()
+        self._wake.set()
+
+    @property
+    def standing(self) -> Standing:
+        """What slots may be handed out. It is behind only in who has those handed out just now.
+
+        An Allocate never changes which other slots may be handed out, so its answer need not wait
+        for a new derivation; `run` makes it.
+        """
+        return self._standing
+
+    @property
+    def traceparent(self) -> str:
+        """The change that the inventory in force answers."""
+        return self.state.inventory.traceparent if self.state.inventory else ""
+
+    async def allocated(self, resource: str, slots: Sequence[str], trace: str) -> None:
+        """Take in an Allocate call; returns when a crash would not forget it."""
+        self._take(ledger.allocated(self.state, resource, slots, self.now_ns(), trace))
+        self._checkpoint.put(self.state)
+        await self._checkpoint.saved()
+
+    def refused(self, resource: str, slots: Sequence[str], sentence: str, traceparent: str) -> None:
+        """Tell that a request was not granted, and why."""
+        self._tell(
+            Told(
+                kind=FactKind.REFUSED,
+                at_ns=self.now_ns(),
+                sentence=sentence,
+                resource=resource,
+                slots=tuple(slots),
+            ),
+            traceparent,
+        )
+
+    def taken_over(self, resource: str, sentence: str) -> None:
+        """Tell that another plugin serves our resource."""
+        at_ns = self.now_ns()
+        self._tell(
+            Told(kind=FactKind.TAKEN_OVER, at_ns=at_ns, sentence=sentence, resource=resource)
+        )
+
+    def registered(self, resource: str) -> None:
+        """Tell that the kubelet knows our endpoint of a resource."""
+        self._tell(
+            Told(
+                kind=FactKind.REGISTERED,
+                at_ns=self.now_ns(),
+                sentence=f"{resource} is registered with the kubelet",
+                resource=resource,
+            )
+        )
+
+    def listed(self, rows: Sequence[Listed], asked_ns: int) -> None:
+        """Take in a List."""
+        before = self.state
+        self._take(ledger.listed(before, rows, asked_ns))
+        self._derive_if_stale()
+        if not before.listed_ns:
+            self._rebuilt(before)
+
+    def inventory(self, inventory: Inventory, confirmed: bool) -> None:
+        """Take in the hardware and what it is to offer."""
+        self._take(ledger.devices(self.state, inventory, confirmed=confirmed))
+        self._derive_if_stale()
+
+    def hold(self, hold: Hold) -> None:
+        """Take in the agent's order to withhold slots."""
+        self._take(ledger.withheld(self.state, hold))
+        self._derive_if_stale()
+
+    async def run(self) -> None:
+        """Tell all that has changed, for ever: endpoints first, the bus when the disk has it."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if self._stale:
+                await clock.sleep(BURST_S)
+                self._derive_if_stale()
+            state, now_standing = self.state, self._standing
+            self._outlets.show(now_standing, self.traceparent)
+            self._checkpoint.put(state)
+            if await self._checkpoint.saved():
+                # The agent takes a hold for acknowledged when it stands in the ledger.
+                self._held_for = state.hold.stamp.generation if state.hold else None
+            self._publish(state, now_standing)
+
+    def _publish(self, state: State, now_standing: Standing) -> None:
+        stamp = self._stamp
+        if state.inventory is not None:
+            stamp = dataclasses.replace(stamp, generation=state.inventory.stamp.generation)
+        message = account.write(stamp, state, now_standing, self._held_for)
+        if message != self._published:
+            self._published = message
+            self._outlets.publish(message, self.traceparent)
+
+    def _take(self, change: Change) -> None:
+        if dataclasses.replace(change.state, listed_ns=self.state.listed_ns) != self.state:
+            self._wake.set()
+            self._stale = True
+        self.state = change.state
+        for told in change.facts:
+            self._tell(told)
+
+    def _derive_if_stale(self) -> None:
+        if self._stale:
+            self._standing = standing.derive(self.state)
+            self._stale = False
+
+    def _rebuilt(self, before: State) -> None:
+        """Leave a span of what the first List after a start says about what we remembered."""
+        step = self._telemetry.begin("rebuild ledger")
+        self._telemetry.end(step, attributes=ledger.rebuilt(before, self.state))
+
+    def _tell(self, told: Told, traceparent: str = "") -> None:
+        self._facts += 1
+        gpus = {
+            slot.device.gpu_uuid
+            for slot_id in told.slots
+            if (slot := self._standing.slots.get(told.resource, {}).get(slot_id))
+        }
+        log.info("%s", told.sentence)
+        fact = Fact(
+            stamp=self._stamp,
+            id=f"{self._stamp.writer}-{self._facts}",
+            kind=told.kind,
+            at_ns=told.at_ns,
+            sentence=told.sentence,
+            gpu_uuid=gpus.pop() if len(gpus) == 1 else "",
+            resource=told.resource,
+            slots=told.slots,
+            holders=told.holders,
+        )
+        self._outlets.tell(fact, traceparent)

@@ -1,0 +1,183 @@
+"""The ledger as a state machine: (state, event) → state and facts. Pure; `keeper` calls it.
+
+Events are an Allocate call (`allocated`), one pod-resources List (`listed`), a look at the
+hardware (`devices`) and the agent's order to withhold slots (`withheld`). What each slot counts
+as follows from the state alone: `standing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from services.allocator import told
+from services.allocator.grants import Grant, Key, Listed
+from services.allocator.told import Told
+from shared.contract.messages import Hold, Inventory
+from shared.domain.slots import Holder
+
+EXPIRY_NS = 10_000_000_000  # two Lists this far apart that do not show a grant end it
+RELEASE_NS = 1_500_000_000  # the same for a known holder: a kubelet that has just started may
+# answer before it knows its pods
+
+Ended = frozenset[tuple[Key, Holder]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """All that the ledger remembers.
+
+    `ended` are holders that an Allocate of their slot proved finished, for as long as List goes
+    on naming them (before Kubernetes 1.34 it does). `inventory` is None until one is known;
+    `confirmed` is False while it may be from another boot. `listed_ns` is when the newest List
+    taken in was asked for.
+    """
+
+    grants: Mapping[Key, Grant] = field(default_factory=dict)
+    ended: Ended = frozenset()
+    inventory: Inventory | None = None
+    confirmed: bool = True
+    hold: Hold | None = None
+    listed_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an event made of a state."""
+
+    state: State
+    facts: tuple[Told, ...] = ()
+
+
+def allocated(
+    state: State, resource: str, slots: Iterable[str], now_ns: int, trace: str = ""
+) -> Change:
+    """Take in that the kubelet gave these slots to a container that it does not name.
+
+    The kubelet does so only with slots that it counts as free, so whoever had one has ended.
+    """
+    new = {
+        (resource, slot): Grant(resource=resource, slot=slot, at_ns=now_ns, trace=trace)
+        for slot in slots
+    }
+    old = [state.grants[key] for key in new if key in state.grants]
+    gone = {(grant.key, holder) for grant in old for holder in grant.names}
+    facts = (
+        *told.released(old, now_ns, "the kubelet has given the slots away again"),
+        told.handed_out(resource, (slot for _, slot in new), now_ns),
+    )
+    grants = {**state.grants, **new}
+    return Change(replace(state, grants=grants, ended=state.ended | gone), facts)
+
+
+def listed(state: State, rows: Iterable[Listed], asked_ns: int) -> Change:
+    """Take in one List that was asked for at `asked_ns`; an older one than the last says nothing.
+
+    A grant that is younger than the question is left alone: the answer may not show it yet.
+    """
+    if asked_ns <= state.listed_ns:
+        return Change(state)
+    named = _by_slot(rows)
+    ended = frozenset((key, who) for key, who in state.ended if who in named.get(key, ()))
+    after = {
+        key: grant
+        for key in {**state.grants, **named}
+        if (grant := _after_list(key, state.grants.get(key), named.get(key, ()), ended, asked_ns))
+    }
+    back = frozenset((key, grant.holder) for key, grant in after.items() if grant.holder)
+    new = replace(state, grants=after, ended=ended - back, listed_ns=asked_ns)
+    return Change(new, _differences(state.grants, after, asked_ns))
+
+
+def devices(state: State, inventory: Inventory, *, confirmed: bool) -> Change:
+    """Take in what the hardware is and what each device is to offer."""
+    return Change(replace(state, inventory=inventory, confirmed=confirmed))
+
+
+def withheld(state: State, hold: Hold) -> Change:
+    """Take in which slots the agent wants withheld; a hold without slots ends it."""
+    return Change(replace(state, hold=hold))
+
+
+def restored(state: State, now_ns: int) -> State:
+    """Make a state read from disk fit for this process, whose clock may stand elsewhere.
+
+    Lists are counted anew, and grants that nobody came for get their full time again.
+    """
+    grants = {
+        key: replace(grant, at_ns=min(grant.at_ns, now_ns - 1), missed_ns=0)
+        for key, grant in state.grants.items()
+    }
+    return replace(state, grants=grants, listed_ns=0)
+
+
+def rebuilt(before: State, after: State) -> dict[str, int]:
+    """Count what the first List made of remembered grants: recovered, dropped, unknown before."""
+    shown = {key for key, grant in after.grants.items() if grant.names and not grant.missed_ns}
+    return {
+        "recovered": len(shown & before.grants.keys()),
+        "dropped": len(before.grants.keys() - shown),
+        "unknown": len(shown - before.grants.keys()),
+    }
+
+
+def doubtful(state: State) -> bool:
+    """Whether a holder was missing from the last List, so that another should follow soon."""
+    return any(grant.missed_ns and not grant.unresolved for grant in state.grants.values())
+
+
+def _by_slot(rows: Iterable[Listed]) -> dict[Key, tuple[Holder, ...]]:
+    """Who is named for each slot, sorted; List spreads one container over many entries."""
+    named: dict[Key, set[Holder]] = {}
+    for row in rows:
+        for slot in row.slots:
+            named.setdefault((row.resource, slot), set()).add(row.holder)
+    return {key: tuple(sorted(named[key])) for key in sorted(named)}
+
+
+def _after_list(
+    key: Key, before: Grant | None, named: tuple[Holder, ...], ended: Ended, asked_ns: int
+) -> Grant | None:
+    """What is left of one slot's grant after a List that names `named` for it."""
+    if before is not None and before.at_ns >= asked_ns:
+        return before
+    fresh = tuple(holder for holder in named if (key, holder) not in ended)
+    if fresh:
+        return _resolved(before or Grant(resource=key[0], slot=key[1], at_ns=asked_ns), fresh)
+    if before is None:
+        return None
+    if before.missed_ns == 0:
+        return replace(before, missed_ns=asked_ns)
+    if asked_ns - before.missed_ns < (EXPIRY_NS if before.unresolved else RELEASE_NS):
+        return before
+    # Whom List goes on naming alone has come back under its former name (a StatefulSet's pod).
+    return _resolved(before, named) if named and before.unresolved else None
+
+
+def _resolved(grant: Grant, named: tuple[Holder, ...]) -> Grant:
+    """Name the holder where List leaves no choice; containers of one pod are no rivals."""
+    known = grant.holder if grant.holder in named else None
+    if len({holder.pod_key for holder in named}) > 1:
+        return replace(grant, holder=known, rivals=named, missed_ns=0)
+    return replace(grant, holder=known or named[0], rivals=(), missed_ns=0)
+
+
+def _differences(
+    before: Mapping[Key, Grant], after: Mapping[Key, Grant], at_ns: int
+) -> tuple[Told, ...]:
+    gone = [grant for key, grant in before.items() if _left(grant, after.get(key))]
+    new = [
+        grant
+        for key, grant in after.items()
+        if grant.names and (key not in before or before[key].names != grant.names)
+    ]
+    return (
+        *told.released(gone, at_ns, "the kubelet does not list them any more"),
+        *told.taken((grant for grant in new if not grant.rivals), at_ns),
+        *(told.conflict(grant, at_ns) for grant in new if grant.rivals),
+    )
+
+
+def _left(before: Grant, after: Grant | None) -> bool:
+    """Whether whoever had the slot has it no more."""
+    return after is None or (before.holder is not None and before.holder not in after.names)

@@ -1,0 +1,39 @@
+"""Settings of the allocator: flags and SLICEWIRE_* variables (shared/runtime/settings.py)."""
+
+from __future__ import annotations
+
+import pathlib
+
+from pydantic import Field
+
+from shared.runtime import boot, settings
+
+
+class AllocatorSettings(settings.Settings):
+    """Serve this node's slots to the kubelet and keep the ledger of who holds them."""
+
+    node_name: str = Field(min_length=1, description="name of this node in Kubernetes")
+    run_dir: pathlib.Path = Field(
+        default=pathlib.Path("/run/slicewire"), description="folder of locks and inventory.json"
+    )
+    state_dir: pathlib.Path = Field(
+        default=pathlib.Path("/var/lib/slicewire"), description="folder of the ledger's checkpoint"
+    )
+    device_plugins_dir: pathlib.Path = Field(
+        default=pathlib.Path("/var/lib/kubelet/device-plugins"),
+        description="the kubelet's folder of plugin sockets",
+    )
+    pod_resources_socket: pathlib.Path = Field(
+        default=pathlib.Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+        description="the kubelet's socket that tells who holds what",
+    )
+    dev_root: str = Field(default="", description="what stands before /dev on the host")
+    bus_url: str = Field(default="nats://127.0.0.1:4222", description="address of NATS")
+    bus_user: str = Field(default="", description="user name on the bus")
+    bus_password_file: pathlib.Path | None = Field(
+        default=None, description="file that holds the user's password"
+    )
+    list_period_s: float = Field(
+        default=5.0, gt=0, description="seconds between two questions who holds what"
+    )
+    boot_id_path: str = Field(default=boot.KERNEL_BOOT_ID, description="file with the boot id")

@@ -1,0 +1,157 @@
+"""State of the ledger → what each slot counts as, what the kubelet is to see, rows and counts.
+
+Pure. `keeper` derives a `Standing` after each event; the Allocate path only looks slots up in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from services.allocator import hardware
+from services.allocator.grants import Grant, Key
+from services.allocator.hardware import Device
+from services.allocator.ledger import State
+from shared.contract.messages import Hold
+from shared.domain import slots as slot_ids
+from shared.domain.sharing import AllocationPolicy, Offer, Share, Strategy
+from shared.domain.slots import SlotState
+from shared.sharing import expand
+
+TAKEN = frozenset({SlotState.RETIRING, SlotState.HELD, SlotState.GRANTED})
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One slot of one resource. `trouble` says why it is not handed out, empty if it may be.
+
+    `listed` is whether the kubelet sees it: what retires, or is withheld and idle, it does not.
+    """
+
+    id: str
+    resource: str
+    device: Device
+    state: SlotState
+    listed: bool
+    trouble: str
+
+    @property
+    def taken(self) -> bool:
+        """Whether somebody has it on a device that is still there."""
+        return self.state in TAKEN
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How slots of a resource are chosen; `one_only` names the field that limits requests to 1."""
+
+    policy: AllocationPolicy = AllocationPolicy.DISTRIBUTED
+    one_only: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Slots by resource and id, by GPU index and then by number; the rules of each resource.
+
+    Resources stand in the order of their first device; those that only have holders come last.
+    """
+
+    slots: Mapping[str, Mapping[str, Slot]] = field(default_factory=dict)
+    rules: Mapping[str, Rules] = field(default_factory=dict)
+
+    def listed(self, resource: str) -> tuple[Slot, ...]:
+        """What the kubelet is to see of a resource."""
+        return tuple(slot for slot in self.slots.get(resource, {}).values() if slot.listed)
+
+    def taken_elsewhere(self, resource: str) -> Counter[str]:
+        """How many slots of other resources somebody has, by GPU."""
+        return Counter(
+            slot.device.gpu_uuid
+            for other, slots in self.slots.items()
+            if other != resource
+            for slot in slots.values()
+            if slot.taken
+        )
+
+
+def derive(state: State) -> Standing:
+    """Say what every slot is, from the state alone."""
+    shares = state.inventory.shares if state.inventory else ()
+    known = hardware.devices(state.inventory, confirmed=state.confirmed)
+    hold = _Withholding.of(state.hold, state.grants)
+    slots: dict[str, dict[str, Slot]] = {}
+    for offer in expand.expand(shares, _holders(state.grants)):
+        device = known.get(offer.uuid) or hardware.absent(offer.uuid, offer.gpu_uuid)
+        for slot in _of_offer(offer, device, state.grants, hold):
+            slots.setdefault(offer.resource, {})[slot.id] = slot
+    for grant in state.grants.values():
+        if grant.slot not in slots.get(grant.resource, {}):
+            slots.setdefault(grant.resource, {})[grant.slot] = _left_over(
+                grant, known, looked=state.inventory is not None
+            )
+    return Standing(slots, {share.resource: _rules(share) for share in shares})
+
+
+@dataclass(frozen=True, slots=True)
+class _Withholding:
+    """The agent's hold: slots stay listed, unhealthy, while anybody has one of them."""
+
+    slots: frozenset[str]
+    busy: bool
+    reason: str
+
+    @classmethod
+    def of(cls, hold: Hold | None, grants: Mapping[Key, Grant]) -> _Withholding:
+        slots = frozenset(hold.slots) if hold else frozenset()
+        busy = bool(slots) and any(slot in slots for _, slot in grants)
+        return cls(slots, busy, f"it is withheld: {hold.reason}" if hold else "")
+
+
+def _of_offer(
+    offer: Offer, device: Device, grants: Mapping[Key, Grant], hold: _Withholding
+) -> Iterable[Slot]:
+    for slot in offer.slots:
+        withheld = slot in hold.slots
+        trouble = device.trouble or (hold.reason if withheld else "")
+        state = _state(grants.get((offer.resource, slot)), device, trouble, retiring=False)
+        listed = hold.busy or not withheld
+        yield Slot(slot, offer.resource, device, state, listed, trouble)
+    for slot in offer.retiring:
+        trouble = device.trouble or "it is no longer offered and ends with its holder"
+        state = _state(grants.get((offer.resource, slot)), device, trouble, retiring=True)
+        yield Slot(slot, offer.resource, device, state, listed=False, trouble=trouble)
+
+
+def _left_over(grant: Grant, known: Mapping[str, Device], *, looked: bool) -> Slot:
+    """A slot that somebody has and that nothing offers: its device is gone, or not seen yet."""
+    uuid = slot_ids.device_of(grant.slot)
+    device = known.get(uuid) or hardware.absent(uuid, uuid, gone=looked)
+    trouble = device.trouble or "it is no longer offered and ends with its holder"
+    state = _state(grant, device, trouble, retiring=looked)
+    return Slot(grant.slot, grant.resource, device, state, listed=False, trouble=trouble)
+
+
+def _state(grant: Grant | None, device: Device, trouble: str, *, retiring: bool) -> SlotState:
+    """The first that is true, in the order of `SlotState`."""
+    if device.gone:
+        return SlotState.LOST
+    if grant is None:
+        return SlotState.UNHEALTHY if trouble else SlotState.FREE
+    if retiring:
+        return SlotState.RETIRING
+    return SlotState.GRANTED if grant.unresolved else SlotState.HELD
+
+
+def _rules(share: Share) -> Rules:
+    if share.replicas == 1 or not share.fail_requests_greater_than_one:
+        return Rules(share.policy)
+    kind = "mps" if share.strategy is Strategy.MPS else "timeSlicing"
+    return Rules(share.policy, one_only=f"sharing.{kind}.failRequestsGreaterThanOne")
+
+
+def _holders(grants: Mapping[Key, Grant]) -> Mapping[str, frozenset[str]]:
+    held: dict[str, set[str]] = {}
+    for resource, slot in grants:
+        held.setdefault(resource, set()).add(slot)
+    return {resource: frozenset(slots) for resource, slots in held.items()}
