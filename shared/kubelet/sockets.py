@@ -29,6 +29,9 @@ LONGEST_PATH: Final = 107
 # (TimeoutError is an OSError.)
 UNREACHABLE: Final = (OSError, exceptions.StreamTerminatedError)
 
+# Inode and time of creation.
+Identity = tuple[int, int]
+
 
 class UnixServer:
     """Handlers served on one socket file; a stale file in its place is removed at start."""
@@ -36,7 +39,7 @@ class UnixServer:
     def __init__(self, path: str | pathlib.Path, handlers: Collection[IServable]) -> None:
         self.path = pathlib.Path(path)
         self._server = _HangingUpServer(handlers)
-        self._inode = 0
+        self._identity: Identity | None = None
 
     async def start(self) -> None:
         """Listen. OSError where the path is too long or its folder is not there."""
@@ -47,12 +50,12 @@ class UnixServer:
             )
         await asyncio.to_thread(_remove_socket, self.path)
         await self._server.start(path=str(self.path))
-        self._inode = (await asyncio.to_thread(self.path.stat)).st_ino
+        self._identity = await identity(self.path)
 
     async def close(self) -> None:
         """Stop listening, end the calls and connections in progress, remove our socket file."""
         await self.hang_up()
-        await asyncio.to_thread(_remove_socket, self.path, self._inode)
+        await asyncio.to_thread(_remove_socket, self.path, self._identity)
 
     async def hang_up(self) -> None:
         """End as a killed process does: the socket file stays, with nobody behind it."""
@@ -93,12 +96,29 @@ class _HangingUpServer(server.Server):
         await self.wait_closed()
 
 
-def _remove_socket(path: pathlib.Path, inode: int | None = None) -> None:
-    """Remove a socket file, given an inode only that very file: a successor's stays."""
-    with contextlib.suppress(FileNotFoundError):
-        found = path.lstat()
-        if stat.S_ISSOCK(found.st_mode) and inode in (None, found.st_ino):
+def _remove_socket(path: pathlib.Path, only: Identity | None = None) -> None:
+    """Remove a socket file, given an identity only that very file: a successor's stays."""
+    found = _identity(path)
+    if found is not None and only in (None, found):
+        with contextlib.suppress(FileNotFoundError):
             path.unlink()
+
+
+async def identity(path: pathlib.Path) -> Identity | None:
+    """Say which socket file stands at a path, None where none does.
+
+    A kubelet that restarts makes its socket anew; filesystems give its inode to the new file, so
+    the inode alone doesn't tell.
+    """
+    return await asyncio.to_thread(_identity, path)
+
+
+def _identity(path: pathlib.Path) -> Identity | None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return (found.st_ino, found.st_mtime_ns) if stat.S_ISSOCK(found.st_mode) else None
 
 
 @contextlib.asynccontextmanager

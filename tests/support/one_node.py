@@ -15,6 +15,7 @@ from shared.simulation.kube import api_client, paths
 from shared.simulation.kube.apiserver.server import ApiServer
 from shared.simulation.kube.kubelet import kubelet as kubelets
 from shared.simulation.kube.kubelet.switches import Switches
+from tests.support import eventually
 
 NAME = "gpu-a"
 GPU = "nvidia.com/gpu"
@@ -99,6 +100,31 @@ class OneNode:
         if resource not in status.get("capacity", {}):
             return None
         return int(status["capacity"][resource]), int(status["allocatable"][resource])
+
+    async def until_counts(self, expected: tuple[int, int] | None, resource: str = GPU) -> None:
+        """Wait for the node object to say this capacity and allocatable."""
+
+        async def said() -> bool:
+            return await self.counts(resource) == expected
+
+        await eventually.eventually(said)
+
+    async def until_phase(self, name: str, phase: str) -> dict[str, Any]:
+        """Wait for a pod to be in a phase; return it."""
+
+        async def reached() -> bool:
+            return await self.phase(name) == phase
+
+        await eventually.eventually(reached)
+        return await self.read(name)
+
+    async def until_gone(self, name: str) -> None:
+        """Wait for a pod object to be gone."""
+
+        async def gone() -> bool:
+            return name not in await self.names()
+
+        await eventually.eventually(gone)
 
     async def holders(self) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
         """Ask pod-resources: each pod's device entries in the order in which they came."""
