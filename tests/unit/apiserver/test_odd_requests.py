@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from shared.simulation.kube.apiserver import patches
-from tests.suites.kube_cluster import Cluster, bound_pod, node, pod
+from shared.simulation.kube.apiserver import ApiServer, kinds, patches, pods
+from tests.suites.kube_cluster import Cluster, node, pod
 
 NS = "/api/v1/namespaces/suite"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/suite/leases"
@@ -165,11 +165,12 @@ ODD = [
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: odd.id)
-async def test_odd_request(odd: Odd, cluster: Cluster) -> None:
+async def test_odd_request(odd: Odd, server: ApiServer, cluster: Cluster) -> None:
     """Each odd request is refused with the code, reason and cause of a real server."""
-    await cluster.core.create_node(node("n"))
-    await cluster.core.create_namespaced_config_map("suite", {"metadata": {"name": "c"}})
-    await bound_pod(cluster, "p")
+    server.objects.create(kinds.NODE, "", node("n"))
+    server.objects.create(kinds.CONFIG_MAP, "suite", {"metadata": {"name": "c"}})
+    server.objects.create(kinds.POD, "suite", pod("p"))
+    pods.bind(server.objects, "suite", "p", "n", 0)
     response = await cluster.request(
         odd.method, odd.path, odd.body, content_type=odd.content_type, accept=odd.accept
     )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 
 import aiohttp
 import pytest
 
 from shared.simulation.kube.apiserver import ApiServer, faults, kinds
-from shared.simulation.kube.apiserver.store import ChangeType, Feed
+from shared.simulation.kube.apiserver.store import Feed
 from tests.suites.kube_cluster import Cluster, node
 from tests.support.eventually import eventually
 
@@ -114,25 +113,6 @@ async def test_watch_that_cannot_keep_up_ends() -> None:
         feed.push(change)
     assert feed.closed
     await feed.ready()
-
-
-async def test_following_in_process(server: ApiServer) -> None:
-    """Stand-ins in the same process see the state first, then each change, until the stop."""
-    server.objects.create(kinds.NODE, "", node("n1"))
-    seen: list[tuple[ChangeType, str]] = []
-    async with aclosing(server.objects.follow(kinds.NODE)) as changes:
-        async for change_type, data in changes:
-            seen.append((change_type, data["metadata"]["name"]))
-            if len(seen) == 1:
-                server.objects.create(kinds.NODE, "", node("n2"))
-                server.objects.delete(kinds.NODE, "", "n1")
-            if len(seen) == 3:
-                await server.stop()
-    assert seen == [
-        (ChangeType.ADDED, "n1"),
-        (ChangeType.ADDED, "n2"),
-        (ChangeType.DELETED, "n1"),
-    ]
 
 
 async def test_cut_watch(server: ApiServer, cluster: Cluster) -> None:

@@ -1,14 +1,15 @@
 """Reading and writing of objects: rules applied to the store, one synchronous step a call.
 
-`http` calls it for every request, stand-ins in the same process call it directly. Whatever is
-refused raises `Refused`; whatever is returned is stored (or, in a dry run, would have been).
+The HTTP side calls it for every request; rehearsals and tests that share the process call it to
+set a scene. Whatever is refused raises `Refused`; whatever is returned is stored (or, in a dry
+run, would have been).
 """
 
 from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 
 from shared.simulation.kube.apiserver import kinds, moments, refusals, rules
 from shared.simulation.kube.apiserver.encoding import Json
@@ -127,17 +128,3 @@ class Objects:
             for key, stored in self.store.rows(kind):
                 if kind.namespaced and key[0] == namespace:
                     self.store.commit(kind, key, stored.data(), ChangeType.DELETED)
-
-    async def follow(self, kind: Kind) -> AsyncGenerator[tuple[ChangeType, Json], None]:
-        """Yield every object that exists as ADDED, then each change, until the server stops.
-
-        For stand-ins in this process, which have no HTTP client: their list-then-watch. Leave it
-        through `contextlib.aclosing`.
-        """
-        with self.store.feed(kind) as feed:
-            for _, stored in self.store.rows(kind):
-                yield ChangeType.ADDED, stored.data()
-            while not feed.closed:
-                await feed.ready()
-                for change in feed.take():
-                    yield change.type, change.stored.data()

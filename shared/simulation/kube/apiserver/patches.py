@@ -1,6 +1,6 @@
 """A PATCH body and an object to the patched object, by the three media types of the API.
 
-Pure. `http` picks the patch by content type before it reads the object.
+Pure; `writes` reads a body into a patch before the object is looked for.
 """
 
 from __future__ import annotations

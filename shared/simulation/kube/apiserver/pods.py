@@ -1,6 +1,6 @@
 """What only pods have: binding to a node, and eviction under disruption budgets.
 
-`http` calls these for the subresources; a scheduler in this process calls `bind`.
+`writes` calls these for the subresources.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Demo, rehearsals and tests start one in their own loop. It stands in for kube-apiserver and etcd
 and for the parts of the controllers that our services meet: disruption budgets and the emptying
-of namespaces. It has no scheduler and no kubelet; those are other stand-ins, which read and write
-through `objects` in the same process.
+of namespaces. It has no scheduler and no kubelet; those are stand-ins of their own, which come over
+HTTP as everyone does.
 """
 
 from __future__ import annotations

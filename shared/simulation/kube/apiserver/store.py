@@ -1,6 +1,6 @@
 """What exists, and what changed lately: objects, one revision counter, a window of changes a kind.
 
-`objects` writes here, `watching` and in-process followers read the changes through a `Feed`.
+`objects` writes here, `watching` reads the changes through a `Feed`.
 Reading, checking and writing happen without an await in between, so nothing is ever locked.
 
 An object is kept as JSON bytes, its metadata apart from the rest and without kind and apiVersion:
