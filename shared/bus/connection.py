@@ -20,7 +20,7 @@ from shared import version
 from shared.bus import errors
 from shared.bus.client import CONNECT_TIMEOUT_S, MAX_OUTSTANDING_PINGS, PING_INTERVAL_S, BusClient
 from shared.bus.session import Session
-from shared.contract import permissions
+from shared.contract import messages, permissions, table
 from shared.contract.generation import NONE, Generation
 from shared.contract.messages import Stamp
 from shared.contract.table import Role
@@ -79,6 +79,7 @@ class Bus:
 
     async def keep(self) -> None:
         """Enter, and enter again whenever the connection ends; never returns."""
+        await asyncio.to_thread(messages.prepare, table.spoken(self.role))
         waits = backoff.Backoff()
         while True:
             since = clock.loop_time()

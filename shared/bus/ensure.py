@@ -41,7 +41,7 @@ async def _ensure_bucket(bus: Bus, session: Session, bucket: Bucket) -> int:
     sequence = int(info["state"]["last_seq"])
     standing = await session.get(bucket.stream, bucket.key(table.STORE_KEY))
     store = read_store(standing.data) if standing else 0
-    if not store or sequence < known.sequence:
+    if not store or store < known.store or sequence < known.sequence:
         store = max(_created_ns(info), store + 1, known.store + 1)
         sequence = await session.store(bucket.key(table.STORE_KEY), str(store).encode(), {})
         log.info("bucket %s is store %d from now on", bucket.name, store)

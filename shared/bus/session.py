@@ -20,10 +20,12 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared.bus import errors
+from shared.contract import table
 from shared.contract.permissions import DIRECT_GET
 from shared.runtime import clock
 
 ANSWER_S = 5.0
+LARGEST_BYTES = table.MAX_PAYLOAD_BYTES - table.HEADER_ROOM_BYTES
 PAGE_MESSAGES = 1000
 PAGE_BYTES = 16 << 20
 STATUS, PENDING, SEQUENCE = "Status", "Nats-Num-Pending", "Nats-Sequence"
@@ -146,11 +148,15 @@ class Session:
     async def store(self, subject: str, data: bytes, headers: Mapping[str, str]) -> int:
         """Publish to a stream; return the sequence under which it was stored.
 
+        What is larger than the server takes is not sent: it would close the connection on it.
+
         Raises:
             MissingError: no stream takes this subject.
             RejectedError: the stream said no.
             LostError: no acknowledgement came; the message may be stored all the same.
         """
+        if len(data) > LARGEST_BYTES:
+            raise errors.RejectedError(f"{len(data)} bytes are more than {LARGEST_BYTES}")
         answer = await self._ask(subject, data, headers)
         acknowledgement = _json(answer)
         return int(acknowledgement["seq"])

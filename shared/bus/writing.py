@@ -97,9 +97,6 @@ class Keeper:
 
     async def _put(self, session: Session, token: str) -> None:
         outgoing = self._upkeep.outgoing(token)
-        if len(outgoing.data) > self._bucket.max_value_bytes:
-            self._refuse(token, outgoing.data, f"more than {self._bucket.max_value_bytes} bytes")
-            return
         try:
             sequence = await session.store(outgoing.subject, outgoing.data, outgoing.headers)
         except errors.RejectedError as error:

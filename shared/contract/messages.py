@@ -7,6 +7,7 @@ ours is refused, since its known keys may have changed their meaning.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -247,6 +248,12 @@ def _adapter(kind: type[Any]) -> pydantic.TypeAdapter[Any]:
     if kind not in _ADAPTERS:
         _ADAPTERS[kind] = pydantic.TypeAdapter(kind)
     return _ADAPTERS[kind]
+
+
+def prepare(kinds: Iterable[type[Any]]) -> None:
+    """Build the adapters of `kinds`: tens of ms each and a look at the disk, so not in a loop."""
+    for kind in kinds:
+        _adapter(kind)
 
 
 def encode(message: Any) -> bytes:

@@ -40,7 +40,7 @@ def configuration(users: Iterable[User], *, host: str, port: int, store_dir: str
             "host": host,
             "port": port,
             "max_payload": table.MAX_PAYLOAD_BYTES,
-            "jetstream": {"store_dir": store_dir, "sync_interval": "always"},
+            "jetstream": {"store_dir": store_dir},
             "authorization": {"timeout": AUTH_TIMEOUT_S},
             "accounts": {each.value: _account(each, everyone) for each in Account},
         },

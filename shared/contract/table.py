@@ -159,6 +159,12 @@ def reads(role: Role) -> tuple[Bucket, ...]:
     return tuple(each for each in BUCKETS if role in each.readers)
 
 
+def spoken(role: Role) -> tuple[type[Any], ...]:
+    """Kinds of messages that a role may read or write."""
+    own = [each.message for each in (*reads(role), *writes(role))]
+    return (*own, *(each.message for each in LOGS))
+
+
 def writes(role: Role) -> tuple[Bucket, ...]:
     """Buckets that a role writes, in table order."""
     return tuple(each for each in BUCKETS if each.writer is role)

@@ -73,7 +73,11 @@ class Broker:
         self._log_start = await asyncio.to_thread(self._write_files)
         with await asyncio.to_thread(self._log_path.open, "ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                _binary(), "--config", str(self._config_path), stdout=log, stderr=log
+                await asyncio.to_thread(_binary),
+                "--config",
+                str(self._config_path),
+                stdout=log,
+                stderr=log,
             )
         said = await self._wait_for_line(READY)
         listening = LISTENING.search(said)
