@@ -40,5 +40,10 @@ class LocalTransport:
             self._engine.heal(fault)
             self._changed.notify_all()
 
+    def describe(self) -> dict[str, Any]:
+        """Return what the node holds."""
+        with self._changed:
+            return self._engine.describe()
+
     def _until(self, condition: Callable[[], bool], most_s: float | None) -> None:
         self._changed.wait_for(condition, most_s)

@@ -30,9 +30,9 @@ async def serve(engine: Engine, path: Path) -> None:
 
         server = await asyncio.start_unix_server(connected, path)
         try:
-            async with server:
-                await server.serve_forever()
+            await asyncio.Event().wait()  # the connections are ended by their group
         finally:
+            server.close()
             await asyncio.to_thread(path.unlink, missing_ok=True)
 
 

@@ -1,0 +1,1 @@
+"""NVML as the product uses it: what becomes of answers, silence and loss."""

@@ -1,0 +1,1 @@
+"""The simulated GPUs: what they refuse, how they break, how services reach them."""
