@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import pathlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, NoReturn
@@ -66,8 +67,12 @@ async def opened(arguments: argparse.Namespace) -> AsyncIterator[Bus]:
     Raises:
         AwayError: it was not let in in time.
     """
+    password_file = arguments.bus_password_file
     async with connection.open_bus(
-        arguments.bus_url, arguments.bus_user, arguments.bus_password_file, Role.COMMAND
+        arguments.bus_url,
+        arguments.bus_user,
+        pathlib.Path(password_file) if password_file else None,
+        Role.COMMAND,
     ) as bus:
         try:
             async with asyncio.timeout(ANSWER_S):

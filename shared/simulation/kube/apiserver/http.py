@@ -6,9 +6,10 @@ way, and turns refusals into Status bodies.
 
 from __future__ import annotations
 
+import collections
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
@@ -46,10 +47,10 @@ _READABLE_PARTS = frozenset({"", "status"})
 
 @dataclass
 class Counters:
-    """What a rehearsal asks about: all requests so far, and the watches open now."""
+    """What a rehearsal asks about: requests so far and watches open now, by User-Agent."""
 
-    requests: int = 0
-    watches: int = 0
+    requests: collections.Counter[str] = field(default_factory=collections.Counter)
+    watches: collections.Counter[str] = field(default_factory=collections.Counter)
 
 
 class Handler:
@@ -78,7 +79,7 @@ class Handler:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer a request, whatever comes of it."""
-        self.counters.requests += 1
+        self.counters.requests[_agent(request)] += 1
         try:
             fault = await self._fault(request)
             answer = await self._route(request, fault)
@@ -145,11 +146,11 @@ class Handler:
             bookmark_every=self._bookmark_every,
             fault=fault,
         )
-        self.counters.watches += 1
+        self.counters.watches[_agent(request)] += 1
         try:
             return await watch.serve(request)
         finally:
-            self.counters.watches -= 1
+            self.counters.watches[_agent(request)] -= 1
 
 
 def _discover(request: web.Request) -> web.Response:
@@ -173,6 +174,10 @@ async def _read(request: web.Request) -> Any:
         return encoding.decode(raw)
     except ValueError as error:
         raise refusals.bad_request(f"the body of the request is not JSON: {error}") from None
+
+
+def _agent(request: web.Request) -> str:
+    return request.headers.get("User-Agent", "")
 
 
 def _media_type(request: web.Request) -> str:

@@ -9,7 +9,7 @@ HTTP as everyone does.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
 from aiohttp import web
@@ -81,12 +81,20 @@ class ApiServer:
     @property
     def watches(self) -> int:
         """How many watches are open now."""
-        return self._handler.counters.watches
+        return self.watches_of("")
 
     @property
     def requests(self) -> int:
         """How many requests have come since the server was made."""
-        return self._handler.counters.requests
+        return self.requests_of("")
+
+    def watches_of(self, agent: str) -> int:
+        """How many watches are open now of clients whose User-Agent begins so."""
+        return _sum(self._handler.counters.watches, agent)
+
+    def requests_of(self, agent: str) -> int:
+        """How many requests have come from clients whose User-Agent begins so."""
+        return _sum(self._handler.counters.requests, agent)
 
     @property
     def is_serving(self) -> bool:
@@ -135,3 +143,7 @@ class ApiServer:
         """Forget all changes and pages: older resume points and tokens are answered 410."""
         self.store.compact()
         self._pages.forget()
+
+
+def _sum(counts: Mapping[str, int], agent: str) -> int:
+    return sum(count for name, count in counts.items() if name.startswith(agent))

@@ -1,0 +1,151 @@
+"""Steps that act → what is done to the embedded cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from services.rehearsal.embedded.cluster import NAMESPACE, Cluster
+from services.rehearsal.stage import StageError
+from services.rehearsal.story import (
+    Act,
+    ConfigMap,
+    Cordon,
+    Delete,
+    Fault,
+    Label,
+    Manage,
+    Pod,
+    Service,
+    Verb,
+)
+from shared.simulation.broker import Broker, BrokerError
+from shared.simulation.gpu.faults import FaultError
+from shared.simulation.kube.apiserver import ApiServer, kinds, patches, refusals
+from shared.simulation.kube.apiserver.rules import Deletion
+from shared.simulation.kube.kubelet.kubelet import FakeKubelet
+
+IMAGE = "example.com/pause:1"
+
+
+async def act(cluster: Cluster, action: Act) -> None:
+    """Do what a step says.
+
+    Raises:
+        StageError: it cannot be done; the text is the step's sentence.
+    """
+    try:
+        await _act(cluster, action)
+    except refusals.Refused as refused:
+        raise StageError(f"the API server refused it: {refused.message}") from refused
+    except (FaultError, BrokerError, OSError) as error:
+        raise StageError(str(error)) from error
+
+
+async def _act(cluster: Cluster, action: Act) -> None:
+    objects = cluster.api.objects
+    match action:
+        case ConfigMap():
+            _config_map(cluster, action)
+        case Label(node=node, labels=labels):
+            _patch_node(cluster, node, {"metadata": {"labels": dict(labels)}})
+        case Cordon(node=node, unschedulable=unschedulable):
+            _patch_node(cluster, node, {"spec": {"unschedulable": unschedulable or None}})
+        case Pod():
+            objects.create(kinds.POD, action.namespace, pod_body(action))
+        case Delete(pod=pod, force=force):
+            namespace, _, name = pod.partition("/")
+            deletion = Deletion(grace_seconds=0) if force else Deletion()
+            objects.delete(kinds.POD, namespace, name, deletion)
+        case Fault(node=node, what=what, heal=heal):
+            hardware = cluster.nodes[node].hardware
+            await (hardware.heal(what) if heal else hardware.fault(what))
+        case Manage():
+            await _manage(cluster, action)
+
+
+def pod_body(pod: Pod) -> dict[str, Any]:
+    """The pod object of a step."""
+    spec: dict[str, Any] = {
+        "containers": [
+            {
+                "name": container.name,
+                "image": IMAGE,
+                "resources": {
+                    "requests": {name: str(count) for name, count in container.requests.items()},
+                    "limits": {name: str(count) for name, count in container.requests.items()},
+                },
+            }
+            for container in pod.containers
+        ]
+    }
+    if pod.node is not None:
+        spec["nodeName"] = pod.node
+    return {
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "labels": dict(pod.labels)},
+        "spec": spec,
+    }
+
+
+def _config_map(cluster: Cluster, action: ConfigMap) -> None:
+    objects, kind = cluster.api.objects, kinds.CONFIG_MAP
+    if action.data is None:
+        objects.delete(kind, NAMESPACE, action.name)
+        return
+    body = {"metadata": {"name": action.name}, "data": dict(action.data)}
+    if cluster.api.store.get("configmaps", NAMESPACE, action.name) is None:
+        objects.create(kind, NAMESPACE, body)
+    else:
+        objects.replace(kind, NAMESPACE, action.name, body)
+
+
+def _patch_node(cluster: Cluster, node: str, change: dict[str, Any]) -> None:
+    cluster.api.objects.patch(kinds.NODE, "", node, patches.read(patches.MERGE, change))
+
+
+async def _manage(cluster: Cluster, action: Manage) -> None:
+    match action.service:
+        case Service.BUS:
+            await _manage_bus(cluster.broker, action.verb)
+        case Service.APISERVER:
+            await _manage_api(cluster.api, action.verb)
+        case Service.KUBELET if action.node is not None:
+            await _manage_kubelet(cluster.nodes[action.node].kubelet, action.verb)
+        case service:
+            process = cluster.process(service, action.node)
+            if action.verb is Verb.KILL:
+                await process.kill()
+            elif action.verb is not Verb.START:
+                await process.stop()
+            if action.verb in (Verb.START, Verb.RESTART):
+                await process.start()
+
+
+async def _manage_bus(broker: Broker, verb: Verb) -> None:
+    match verb:
+        case Verb.START:
+            await broker.start()
+        case Verb.STOP:
+            await broker.stop()
+        case Verb.KILL:
+            await broker.kill()
+        case Verb.RESTART:
+            await broker.restart(lose_store=False)
+
+
+async def _manage_api(api: ApiServer, verb: Verb) -> None:
+    if verb is not Verb.START:
+        await api.stop()
+    if verb in (Verb.START, Verb.RESTART):
+        await api.start()
+
+
+async def _manage_kubelet(kubelet: FakeKubelet, verb: Verb) -> None:
+    match verb:
+        case Verb.START:
+            await kubelet.start()
+        case Verb.STOP:
+            await kubelet.stop()
+        case Verb.KILL:
+            await kubelet.kill()
+        case Verb.RESTART:
+            await kubelet.restart()

@@ -1,0 +1,118 @@
+"""One node of the embedded cluster: the owner of its GPUs, its kubelet, its three services."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import Mapping
+
+import yaml
+
+from services.rehearsal.embedded.processes import Process, environment
+from services.rehearsal.story import Node, Service
+from shared.contract.table import Role
+from shared.simulation.broker import Broker
+from shared.simulation.gpu.control import Control
+from shared.simulation.kube.kubelet.kubelet import FakeKubelet
+
+PROCESSES: tuple[Service, ...] = (Service.ADVERTISER, Service.ALLOCATOR, Service.AGENT)
+WORDS = {
+    Service.ADVERTISER: ("advertiser",),
+    Service.ALLOCATOR: ("allocator",),
+    Service.AGENT: ("reconfigurer", "agent"),
+}
+ON_GPUS = (Service.ADVERTISER, Service.AGENT)  # these meet NVML, so they run on the shim
+
+
+class EmbeddedNode:
+    """What belongs to one node; files and sockets stand below `folder`, whose path is short."""
+
+    def __init__(
+        self, node: Node, folder: pathlib.Path, logs: pathlib.Path, api_url: str, broker: Broker
+    ) -> None:
+        self.node = node
+        self.kubelet = FakeKubelet(
+            api_url, node.name, folder, labels=node.labels, switches=node.kubelet
+        )
+        self.hardware = Control(folder / "gpu.sock")
+        self._folder = folder
+        self._logs = logs
+        self._broker = broker
+        self.owner = self._process("simulated GPUs", self._owner_arguments(), {})
+        self.processes: dict[Service, Process] = {
+            service: self._process(service.value, self._arguments(service), self._access(service))
+            for service in PROCESSES
+        }
+
+    def write_files(self) -> None:
+        """Make the folders and say which GPUs there are; runs in a thread."""
+        for folder in (self._run_dir, self._state_dir):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._gpus.write_text(yaml.safe_dump(list(self.node.gpus)), encoding="utf-8")
+
+    async def start_hardware(self) -> None:
+        """Start the owner of the GPUs and wait until it answers; services wait for it as well."""
+        await self.owner.start()
+        with contextlib.suppress(TimeoutError):
+            await self.hardware.ready()
+
+    @property
+    def everything(self) -> tuple[Process, ...]:
+        """All processes of the node, in the order in which they are ended."""
+        return (*self.processes.values(), self.owner)
+
+    @property
+    def _run_dir(self) -> pathlib.Path:
+        return self._folder / "run"
+
+    @property
+    def _state_dir(self) -> pathlib.Path:
+        return self._folder / "state"
+
+    @property
+    def _gpus(self) -> pathlib.Path:
+        return self._folder / "gpus.yaml"
+
+    def _process(
+        self, name: str, arguments: tuple[str, ...], variables: Mapping[str, str]
+    ) -> Process:
+        log = self._logs / f"{self.node.name}.{name.replace(' ', '-')}.log"
+        words = f"{name} of {self.node.name}"
+        return Process(words, arguments, log, environment(variables))
+
+    def _owner_arguments(self) -> tuple[str, ...]:
+        socket = str(self._folder / "gpu.sock")
+        return (
+            "simulate",
+            "--socket",
+            socket,
+            "--node",
+            self.node.name,
+            "--gpus",
+            f"@{self._gpus}",
+        )
+
+    def _arguments(self, service: Service) -> tuple[str, ...]:
+        """Words and flags of a service, run on the simulated GPUs where it meets GPUs."""
+        own = (*WORDS[service], *self._flags(service))
+        if service in ON_GPUS:
+            return ("simulate", "--socket", str(self._folder / "gpu.sock"), "--", *own)
+        return own
+
+    def _flags(self, service: Service) -> tuple[str, ...]:
+        flags = {"--node-name": self.node.name, "--run-dir": str(self._run_dir)}
+        if service is Service.ALLOCATOR:
+            flags |= {
+                "--state-dir": str(self._state_dir),
+                "--device-plugins-dir": str(self.kubelet.plugins_folder),
+                "--pod-resources-socket": str(self.kubelet.pod_resources_socket),
+            }
+        return tuple(word for pair in flags.items() for word in pair)
+
+    def _access(self, service: Service) -> dict[str, str]:
+        user, password_file = self._broker.credentials(Role(service.value), self.node.name)
+        return {
+            "SLICEWIRE_BUS_URL": self._broker.url,
+            "SLICEWIRE_BUS_USER": user,
+            "SLICEWIRE_BUS_PASSWORD_FILE": str(password_file),
+        }
