@@ -26,7 +26,6 @@ async def serve(settings: AdvertiserSettings) -> None:
         connection.open_bus(
             settings.bus_url, settings.bus_user, settings.bus_password_file, SERVICE, node
         ) as bus,
-        threads.Nvml(driver.PynvmlDriver(), deadline_s=settings.call_deadline_s) as nvml,
         asyncio.TaskGroup() as tasks,
     ):
         writer: state.StateWriter[Inventory] = state.StateWriter(
@@ -36,7 +35,7 @@ async def serve(settings: AdvertiserSettings) -> None:
         spans = logs.SpanWriter(bus, node, SERVICE)
         telemetry.sink = spans.add
         advertiser = loop.Loop(
-            nvml,
+            threads.Nvml(driver.PynvmlDriver(), deadline_s=settings.call_deadline_s),
             loop.Outlets(
                 file=files.Store(settings.run_dir / "inventory.json", kind="inventory"),
                 publish=writer.put,

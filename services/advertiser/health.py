@@ -9,7 +9,7 @@ by what NVML says now, so it is back as soon as it answers.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from shared.domain.gpu import HEALTHY, Gpu, Hardware, Health, HealthState, MigDevice
 
@@ -45,14 +45,11 @@ def after_xid(
     }
 
 
-def verdicts_in(gpus: Iterable[Gpu]) -> Verdicts:
+def verdicts_in(gpus: Collection[Gpu]) -> Verdicts:
     """Read back the verdicts of an earlier inventory of this boot."""
-    found: dict[str, Health] = {}
-    for gpu in gpus:
-        for device in (gpu, *gpu.mig_devices):
-            if device.health.state is HealthState.SICK:
-                found[device.uuid] = device.health
-    return found
+    found = {gpu.uuid: gpu.health for gpu in gpus}
+    found |= {device.uuid: device.health for gpu in gpus for device in gpu.mig_devices}
+    return {uuid: verdict for uuid, verdict in found.items() if verdict.state is HealthState.SICK}
 
 
 def judged(gpu: Gpu, verdicts: Verdicts, before: Gpu | None, now: int) -> Gpu:

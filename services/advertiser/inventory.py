@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from services.advertiser import health
 from shared.contract.generation import Generation
 from shared.contract.messages import Fact, FactKind, Intent, Inventory, Stamp
+from shared.domain.errors import Problem, RefusedError
 from shared.domain.gpu import Gpu, Hardware, Health, HealthState
 from shared.domain.sharing import Share
 from shared.sharing import shares
@@ -44,14 +45,28 @@ def after_look(
         health.judged(gpu, state.verdicts, before.get(gpu.uuid), now)
         for gpu in _with_the_vanished(hardware.gpus, before)
     )
+    offered, problems = _wanted(state, gpus, intent)
     inventory = Inventory(
         stamp=dataclasses.replace(stamp, generation=_generation(state, intent, stamp)),
         driver_version=hardware.driver_version,
         cuda_version=hardware.cuda_version,
         gpus=gpus,
-        shares=_shares(state, gpus, intent),
+        shares=offered,
+        problems=problems,
     )
     return inventory if _says(inventory) != _says(state.published) else None
+
+
+def without_driver(state: State, why: str) -> Hardware | None:
+    """What a look shows while NVML itself is away: the GPUs known so far, all lost."""
+    if state.published is None:
+        return None
+    gone = Health(state=HealthState.LOST, reason=why)
+    return Hardware(
+        driver_version=state.published.driver_version,
+        cuda_version=state.published.cuda_version,
+        gpus=tuple(dataclasses.replace(gpu, health=gone) for gpu in state.published.gpus),
+    )
 
 
 def health_facts(before: Inventory | None, after: Inventory, now: int) -> tuple[Fact, ...]:
@@ -88,9 +103,20 @@ def _with_the_vanished(seen: tuple[Gpu, ...], before: dict[str, Gpu]) -> tuple[G
     return tuple(sorted((*seen, *lost), key=lambda gpu: (gpu.index, gpu.uuid)))
 
 
-def _shares(state: State, gpus: tuple[Gpu, ...], intent: Intent | None) -> tuple[Share, ...]:
-    if intent is not None:
-        return shares.shares(gpus, intent.sharing).shares
+def _wanted(
+    state: State, gpus: tuple[Gpu, ...], intent: Intent | None
+) -> tuple[tuple[Share, ...], tuple[Problem, ...]]:
+    """The shares to publish, and why they are not those that the intent asks for."""
+    if intent is None:
+        problems = state.published.problems if state.published else ()
+        return _kept(state, gpus), problems
+    try:
+        return shares.shares(gpus, intent.sharing).shares, ()
+    except RefusedError as refused:
+        return _kept(state, gpus), refused.problems
+
+
+def _kept(state: State, gpus: tuple[Gpu, ...]) -> tuple[Share, ...]:
     present = {gpu.uuid for gpu in gpus}
     kept = state.published.shares if state.published else ()
     return tuple(share for share in kept if share.gpu_uuid in present)
@@ -110,6 +136,7 @@ def _says(inventory: Inventory | None) -> object:
         inventory.cuda_version,
         inventory.gpus,
         inventory.shares,
+        inventory.problems,
         inventory.stamp.generation,
         inventory.paused_for,
     )

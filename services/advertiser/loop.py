@@ -7,6 +7,7 @@ before the bus is told, so the allocator learns of a sick GPU with the bus away.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +18,7 @@ from services.advertiser import health, inventory
 from shared.bus import state as bus_state
 from shared.contract.messages import Fact, Intent, Inventory, Stamp, UnreadableError, decode, encode
 from shared.domain.gpu import Hardware
+from shared.nvml import errors
 from shared.nvml.port import GpuEvent
 from shared.runtime import clock, files
 from shared.telemetry import spans
@@ -27,8 +29,14 @@ log = logging.getLogger(__name__)
 class Observer(Protocol):
     """What the loop needs of NVML (shared.nvml.threads.Nvml)."""
 
+    async def open(self) -> None:
+        """Start using NVML; AwayError while there is no driver."""
+
+    async def close(self) -> None:
+        """Let NVML go."""
+
     async def observe(self) -> Hardware:
-        """One look at every GPU."""
+        """One look at every GPU; AwayError when the driver went."""
 
     def events(self) -> AsyncIterator[GpuEvent]:
         """XID and lost-GPU events, for ever."""
@@ -44,7 +52,7 @@ class Outlets:
 
 
 class Loop:
-    """One node's advertiser. `writer` is this process's name on the bus."""
+    """One node's advertiser."""
 
     def __init__(
         self,
@@ -66,6 +74,7 @@ class Loop:
         self._intent: bus_state.Received[Intent] | None = None
         self._heard_ns = 0  # when an intent came that no inventory answers yet
         self._events: list[GpuEvent] = []
+        self._said = ""  # the last complaint: the same one again is no news
         self._wake = asyncio.Event()
 
     def on_intent(self, received: bus_state.Received[Intent]) -> None:
@@ -74,11 +83,14 @@ class Loop:
         self._wake.set()
 
     async def run(self) -> None:
-        """Restore, then look and publish until cancelled."""
+        """Restore, then look and publish until cancelled; NVML is let go at the end."""
         self._state = await self._restored()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._listen(), name="NVML events")
-            tasks.create_task(self._look(), name="looks at the hardware")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._listen(), name="NVML events")
+                tasks.create_task(self._keep_looking(), name="looks at the hardware")
+        finally:
+            await self._let_go()
 
     async def _restored(self) -> inventory.State:
         saved = await self._outlets.file.read()
@@ -96,24 +108,49 @@ class Loop:
             self._events.append(event)
             self._wake.set()
 
-    async def _look(self) -> None:
+    async def _keep_looking(self) -> None:
         while True:
             self._wake.clear()
             heard_ns, self._heard_ns = self._heard_ns, 0
-            hardware = await self._nvml.observe()
-            self._judge(hardware)
-            await self._publish(hardware, heard_ns)
-            try:
+            hardware = await self._look()
+            if hardware is not None:
+                self._judge(hardware)
+                await self._publish(hardware, heard_ns)
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._look_period_s):
                     await self._wake.wait()
-            except TimeoutError:
-                continue
+
+    async def _look(self) -> Hardware | None:
+        """Look at the hardware; None where nothing can be said about it yet."""
+        try:
+            await self._nvml.open()
+            hardware = await self._nvml.observe()
+        except errors.AwayError as error:
+            self._say(f"no NVML: {error}; looking again every {self._look_period_s:g} s")
+            await self._let_go()
+            return inventory.without_driver(self._state, f"no NVML: {error}")
+        except errors.NvmlError as error:
+            self._say(f"NVML cannot say which GPUs there are: {error}")
+            return None
+        self._said = ""
+        return hardware
+
+    async def _let_go(self) -> None:
+        try:
+            await self._nvml.close()
+        except errors.NvmlError as error:
+            self._say(f"NVML stays open: {error}")
+
+    def _say(self, sentence: str) -> None:
+        if sentence != self._said:
+            log.warning(sentence)
+        self._said = sentence
 
     def _judge(self, hardware: Hardware) -> None:
         events, self._events = self._events, []
         verdicts = self._state.verdicts
         for event in events:
-            if event.xid is not None:
+            if event.xid and event.gpu_uuid:
                 verdicts = health.after_xid(
                     verdicts,
                     hardware,
@@ -134,12 +171,21 @@ class Loop:
         content = dataclasses.replace(content, traceparent=step.traceparent)
         await self._save(content)
         self._outlets.publish(content, step.traceparent)
+        self._tell(content, step)
+        self._state = dataclasses.replace(self._state, published=content)
+        self._telemetry.end(step)
+        self._telemetry.end(
+            cause,
+            attributes={"gpus": len(content.gpus), "generation": str(content.stamp.generation)},
+            error="; ".join(problem.sentence() for problem in content.problems),
+        )
+
+    def _tell(self, content: Inventory, step: spans.Step) -> None:
         for fact in inventory.health_facts(self._state.published, content, clock.now_ns()):
             log.warning(fact.sentence, extra={"trace": step.trace_id})
             self._outlets.tell(fact, step.traceparent)
-        self._state = dataclasses.replace(self._state, published=content)
-        self._telemetry.end(step)
-        self._telemetry.end(cause, attributes={"gpus": len(content.gpus)})
+        for problem in content.problems:
+            log.warning("refused: %s", problem.sentence(), extra={"trace": step.trace_id})
 
     def _cause(self, content: Inventory, heard_ns: int) -> spans.Step:
         """The step that explains a new inventory: an intent applied, or hardware that changed."""

@@ -81,13 +81,17 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What the advertiser sees, and what each device is to offer under the stamped generation."""
+    """What the advertiser sees, and what each device is to offer under the stamped generation.
+
+    `problems` say why the wanted sharing does not fit this hardware; `shares` are then the former.
+    """
 
     stamp: Stamp
     driver_version: str
     cuda_version: tuple[int, int]
     gpus: tuple[Gpu, ...]
     shares: tuple[Share, ...]
+    problems: tuple[Problem, ...] = ()
     paused_for: Generation | None = None  # NVML has been let go for this generation
     traceparent: str = ""  # the change that this inventory answers; the file has no headers
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from shared.contract.generation import NONE, Generation
-from shared.contract.messages import ConfigState, Intent, Source, SourceKind, Stamp
+from shared.contract.messages import ConfigState, Intent, Source, Stamp
 from shared.domain.gpu import Gpu, Hardware, MigDevice, MigMode
-from shared.domain.sharing import UNSHARED, SharedResource, SharingConfig, Strategy
+from shared.domain.sharing import UNSHARED, SharedResource, SharingConfig, SourceKind, Strategy
 
 
 def gpu(index: int, uuid: str | None = None, *, model: str = "NVIDIA A100-SXM4-80GB") -> Gpu:

@@ -1,0 +1,143 @@
+"""What is published: only what changed, under the newest generation, never less careful."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from services.advertiser import health, inventory
+from shared.contract.generation import Generation
+from shared.contract.messages import Intent, Inventory
+from shared.domain.gpu import Hardware, Health, HealthState
+from shared.domain.sharing import SharedResource
+from tests.support.hardware import gpu, hardware, intent, mig_gpu, stamp, time_sliced
+
+NODE = hardware(gpu(0), gpu(1))
+FIRST, SECOND = Generation(1, 1), Generation(1, 2)
+
+
+def published(node: Hardware, wanted: Intent | None, state: inventory.State) -> Inventory | None:
+    return inventory.after_look(state, node, wanted, stamp(), now=7)
+
+
+def served(node: Hardware, wanted: Intent) -> inventory.State:
+    """The state after the first inventory of a node."""
+    first = published(node, wanted, inventory.State())
+    assert first is not None
+    return inventory.State(published=first)
+
+
+def replicas(content: Inventory | None) -> dict[str, int]:
+    assert content is not None
+    return {share.uuid: share.replicas for share in content.shares}
+
+
+def test_the_first_look_says_what_each_gpu_is_to_offer_and_by_which_generation() -> None:
+    content = published(NODE, intent(time_sliced(4), FIRST), inventory.State())
+    assert replicas(content) == {"GPU-0": 4, "GPU-1": 4}
+    assert content is not None
+    assert content.stamp.generation == FIRST
+
+
+def test_hardware_and_intent_that_have_not_changed_publish_nothing() -> None:
+    wanted = intent(time_sliced(4), FIRST)
+    assert published(NODE, wanted, served(NODE, wanted)) is None
+
+
+def test_a_new_intent_publishes_its_generation_even_where_the_shares_stay() -> None:
+    state = served(NODE, intent(time_sliced(4), FIRST))
+    content = published(NODE, intent(time_sliced(4), SECOND), state)
+    assert content is not None
+    assert content.stamp.generation == SECOND
+
+
+def test_a_node_that_never_had_an_intent_offers_nothing_yet() -> None:
+    assert replicas(published(NODE, None, inventory.State())) == {}
+
+
+def test_a_restart_without_the_bus_goes_on_with_the_shares_and_generation_of_before() -> None:
+    before = served(NODE, intent(time_sliced(4), FIRST)).published
+    state = inventory.restored(before, same_boot=True)
+    assert published(NODE, None, state) is None
+
+
+def test_sharing_that_does_not_fit_the_hardware_is_explained_and_the_former_goes_on() -> None:
+    state = served(NODE, intent(time_sliced(4), FIRST))
+    entry = SharedResource(name="nvidia.com/gpu", replicas=2, devices=("7",))
+    wrong = dataclasses.replace(time_sliced(2), resources=(entry,))
+    content = published(NODE, intent(wrong, SECOND), state)
+    assert replicas(content) == {"GPU-0": 4, "GPU-1": 4}
+    assert content is not None
+    assert "7" in content.problems[0].sentence()
+    assert content.problems[0].path == "sharing.timeSlicing.resources[0].devices[0]"
+
+
+def test_a_sick_gpu_keeps_its_shares_and_the_others_stay_healthy() -> None:
+    wanted = intent(time_sliced(4), FIRST)
+    state = served(NODE, wanted)
+    verdicts = health.after_xid({}, NODE, gpu_uuid="GPU-0", xid=79, instance=None, now=5)
+    content = published(NODE, wanted, dataclasses.replace(state, verdicts=verdicts))
+    assert replicas(content) == {"GPU-0": 4, "GPU-1": 4}
+    assert content is not None
+    assert [each.health.state for each in content.gpus] == [HealthState.SICK, HealthState.HEALTHY]
+
+
+def test_a_gpu_that_nvml_no_longer_lists_stays_as_lost_with_its_share() -> None:
+    wanted = intent(time_sliced(4), FIRST)
+    content = published(hardware(gpu(1)), wanted, served(NODE, wanted))
+    assert content is not None
+    assert [each.health.state for each in content.gpus] == [HealthState.LOST, HealthState.HEALTHY]
+    assert content.gpus[0].health.since_ns == 7
+
+
+def test_u093_gpus_with_new_uuids_are_new_devices_and_the_old_ones_are_lost() -> None:
+    wanted = intent(time_sliced(2), FIRST)
+    swapped = hardware(gpu(0, "GPU-c"), gpu(1, "GPU-d"))
+    content = published(swapped, wanted, served(NODE, wanted))
+    assert content is not None
+    assert {each.uuid: each.health.usable for each in content.gpus} == {
+        "GPU-0": False,
+        "GPU-1": False,
+        "GPU-c": True,
+        "GPU-d": True,
+    }
+
+
+def test_while_the_driver_is_away_every_known_gpu_is_lost() -> None:
+    state = served(NODE, intent(time_sliced(4), FIRST))
+    seen = inventory.without_driver(state, "no NVML")
+    assert seen is not None
+    assert {each.health.state for each in seen.gpus} == {HealthState.LOST}
+    assert inventory.without_driver(inventory.State(), "no NVML") is None
+
+
+def test_verdicts_of_another_boot_are_forgotten_and_those_of_this_boot_are_not() -> None:
+    sick = Health(state=HealthState.SICK, reason="XID 48", xid=48, since_ns=1)
+    before = served(NODE, intent(time_sliced(4), FIRST)).published
+    assert before is not None
+    ill = dataclasses.replace(
+        before, gpus=(dataclasses.replace(before.gpus[0], health=sick), before.gpus[1])
+    )
+    assert inventory.restored(ill, same_boot=True).verdicts == {"GPU-0": sick}
+    assert inventory.restored(ill, same_boot=False).verdicts == {}
+
+
+def test_u053_one_fact_tells_of_one_gpu_whose_health_changed_however_it_is_cut() -> None:
+    node = hardware(mig_gpu(0, 3), gpu(1))
+    wanted = intent(time_sliced(4), FIRST)
+    state = served(node, wanted)
+    verdicts = health.after_xid({}, node, gpu_uuid="GPU-0", xid=79, instance=None, now=5)
+    after = published(node, wanted, dataclasses.replace(state, verdicts=verdicts))
+    assert after is not None
+    (fact,) = inventory.health_facts(state.published, after, now=7)
+    assert fact.sentence.startswith("GPU-0 is sick: XID 79")
+
+
+def test_a_fact_about_one_mig_instance_names_that_instance() -> None:
+    node = hardware(mig_gpu(0, 3))
+    wanted = intent(generation=FIRST)
+    state = served(node, wanted)
+    verdicts = health.after_xid({}, node, gpu_uuid="GPU-0", xid=94, instance=8, now=5)
+    after = published(node, wanted, dataclasses.replace(state, verdicts=verdicts))
+    assert after is not None
+    facts = inventory.health_facts(state.published, after, now=7)
+    assert [fact.sentence.partition(" is ")[0] for fact in facts] == ["MIG-0-1"]
