@@ -6,7 +6,7 @@ A line a step, then one line for each thing seen; steps that only speak become h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -33,6 +33,11 @@ class Narrator:
         self._console.print(Text(story.file, style="bold"))
         for node in story.nodes:
             self._console.print(Text(f"  node {node.name}: {_gpus(node)}"))
+
+    def warn(self, sentences: Iterable[str]) -> None:
+        """Say what is not as it should be, besides the steps."""
+        for sentence in sentences:
+            self._console.print(Text(f"  ! {sentence}", style="yellow"))
 
     def tell(self, result: Result) -> None:
         """Say what came of a step."""

@@ -1,0 +1,100 @@
+"""Play stories for `rehearse` and `demo`: read, open a cluster, play, tell, end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from services.rehearsal import engine, language
+from services.rehearsal.embedded import cluster as clusters
+from services.rehearsal.embedded.cluster import Cluster
+from services.rehearsal.embedded.playing import Embedded
+from services.rehearsal.narrate import Narrator
+from services.rehearsal.outcome import Outcome
+from services.rehearsal.story import Story
+from shared.contract.table import Role
+from shared.domain.errors import RefusedError
+
+WRONG_FILE, NOT_SEEN = 2, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of one file: exit status and the object that `-o json` prints."""
+
+    status: int
+    form: dict[str, Any]
+
+
+def read(text: str, file: str) -> Story | Played:
+    """Read a story; a wrong one is explained on standard error."""
+    try:
+        return language.read(text, file)
+    except RefusedError as refused:
+        for problem in refused.problems:
+            sys.stderr.write(f"{file}: {problem.sentence()}\n")
+        wrong = Outcome(file=file, ok=False, seconds=0.0, results=())
+        return Played(WRONG_FILE, wrong.form() | {"errors": language.explain(refused)})
+
+
+async def play(story: Story, console: Console, *, keep: bool = False) -> Played:
+    """Play one story on a cluster of its own; with `keep` the cluster then stays until stopped."""
+    narrator = Narrator(console)
+    narrator.begin(story)
+    async with clusters.opened(story) as cluster:
+        _log_to(cluster)
+        narrator.warn(cluster.troubles)
+        outcome = await engine.play(story, Embedded(cluster), narrator.tell)
+        narrator.end(outcome, len(story.steps))
+        cluster.keep = not outcome.ok
+        if cluster.keep:
+            narrator.warn([*cluster.ended_badly(), f"logs of all services: {cluster.folder}/logs"])
+        if keep:
+            console.print(_how_to_talk(cluster))
+            await asyncio.Event().wait()
+    return Played(0 if outcome.ok else NOT_SEEN, outcome.form())
+
+
+def run(work: Callable[[], Awaitable[int]]) -> int:
+    """Run a command until it ends or is told to; whatever was started is ended in either case."""
+    try:
+        return asyncio.run(_until_told(work))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return NOT_SEEN
+
+
+async def _until_told(work: Callable[[], Awaitable[int]]) -> int:
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if task is not None:
+            loop.add_signal_handler(number, task.cancel)
+    return await work()
+
+
+def _log_to(cluster: Cluster) -> None:
+    """Send what the stand-ins log in this process to a file beside the services' logs."""
+    logging.basicConfig(
+        filename=cluster.folder / "logs" / "rehearsal.log", level=logging.INFO, force=True
+    )
+
+
+def _how_to_talk(cluster: Cluster) -> Text:
+    user, password_file = cluster.broker.credentials(Role.COMMAND)
+    lines = (
+        "The cluster goes on until Ctrl-C. In another terminal:",
+        f"  export SLICEWIRE_BUS_URL={cluster.broker.url} SLICEWIRE_BUS_USER={user}",
+        f"  export SLICEWIRE_BUS_PASSWORD_FILE={shlex.quote(str(password_file))}",
+        "  slicewire status",
+        f"  kubectl --server {cluster.api_url} get pods,events -A",
+    )
+    return Text("\n" + "\n".join(lines))

@@ -1,0 +1,48 @@
+"""`slicewire rehearse FILE...`: play stories and say whether all that was expected was seen."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from services.commands import access, playing
+from services.views import console as view
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command."""
+    parser = access.Parser(
+        "rehearse", "Play stories on an embedded cluster with simulated GPUs; docs/rehearsal.md."
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", type=pathlib.Path, help="a story")
+    arguments = parser.parse_args(argv)
+    texts = {path: _text(path, parser) for path in arguments.files}
+    return playing.run(lambda: rehearse(arguments, texts))
+
+
+async def rehearse(arguments: argparse.Namespace, texts: dict[pathlib.Path, str]) -> int:
+    """Read every story, then play one after the other; the worst status counts."""
+    json = arguments.output == "json"
+    console = view.open_console(sys.stderr if json else sys.stdout)
+    read = [playing.read(text, str(path)) for path, text in texts.items()]
+    played = [each for each in read if isinstance(each, playing.Played)]
+    if not played:
+        played = [
+            await playing.play(story, console)
+            for story in read
+            if not isinstance(story, playing.Played)
+        ]
+    status = max(each.status for each in played)
+    if json:
+        forms = [each.form for each in played]
+        access.print_json(forms[0] if len(forms) == 1 else {"ok": not status, "files": forms})
+    return status
+
+
+def _text(path: pathlib.Path, parser: access.Parser) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        parser.refuse(f"cannot read {path}: {error}")
