@@ -2,7 +2,8 @@
 
 nats-py's own reconnecting gives up after 60 tries, buffers what is published while away and sends
 it late, closes for good on an expired credential, and has no jitter. So it is switched off: a
-client lives for one connection, and `shared.bus.connection` opens the next.
+client lives for one connection, and `shared.bus.connection` opens the next. The package takes
+what it needs of nats from here.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ if _AIOHTTP not in sys.modules:
 try:
     from nats import errors as nats_errors
     from nats.aio.client import Client
+    from nats.aio.msg import Msg
 finally:
     if sys.modules[_AIOHTTP] is None:
         del sys.modules[_AIOHTTP]
+
+__all__ = ["BusClient", "Client", "Msg", "nats_errors"]
 
 CONNECT_TIMEOUT_S = 15  # a login may wait for a review of its token; nats-py allows 2 s
 PING_INTERVAL_S = 20

@@ -15,11 +15,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nats import errors as nats_errors
-from nats.aio.client import Client
-from nats.aio.msg import Msg
-
 from shared.bus import errors
+from shared.bus.client import Client, Msg, nats_errors
 from shared.contract import table
 from shared.contract.permissions import DIRECT_GET
 from shared.runtime import clock

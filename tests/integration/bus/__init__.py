@@ -1,0 +1,1 @@
+"""The bus and a nats-server that is really there."""
