@@ -17,7 +17,7 @@ async def test_an_edit_arrives_as_a_new_generation_within_a_second(tmp_path: pat
         whole.at.add_node(NODE, {CONFIG_LABEL: "any"})
         await whole.config({"any": text(8)})
         whole.start()
-        first = await eventually(whole.newest)
+        first = await whole.wanted()
         assert whole.replicas() == 8
         await whole.config({"any": text(4)})
         await eventually(lambda: whole.replicas() == 4, within=1)
@@ -46,7 +46,7 @@ async def test_a_bad_edit_is_refused_while_the_last_good_text_serves(
         whole.start()
         await eventually(lambda: whole.replicas() == 8)
         await whole.config({"any": parts.BAD})
-        await eventually(lambda: (it := whole.newest()) and it.state is ConfigState.REFUSED)
+        await whole.wanted(lambda it: it.state is ConfigState.REFUSED)
         assert whole.replicas() == 8
         (event,) = await eventually(lambda: whole.at.events(names.CONFIG_REFUSED, about=NODE))
         for words in ("sharing.timeSlicing.resources[0].replica", "replicas", "last good"):
@@ -78,7 +78,7 @@ async def test_what_changes_nothing_for_a_node_is_not_written(tmp_path: pathlib.
         whole.at.add_node(NODE, {CONFIG_LABEL: "any"})
         await whole.config({"any": text(8)})
         whole.start()
-        await eventually(whole.newest)
+        await whole.wanted()
         await whole.config({"any": "# a comment\n" + text(8), "other": text(3)})
         await whole.at.patch_node(NODE, labels={"team": "vision"})
         await whole.config({"any": text(4), "other": text(3)})

@@ -51,6 +51,12 @@ def start(
     return tasks.create_task(election.lead(candidate.work))
 
 
+async def renewed(at: cluster.Cluster) -> None:
+    """Wait for the next renewal."""
+    before = at.all(kinds.LEASE)[0]["spec"]["renewTime"]
+    await eventually(lambda: at.all(kinds.LEASE)[0]["spec"]["renewTime"] != before)
+
+
 def leaders(candidates: dict[str, Candidate]) -> list[str]:
     return [name for name, candidate in candidates.items() if candidate.leading]
 
@@ -60,8 +66,7 @@ async def test_one_of_two_leads_and_the_other_waits() -> None:
     async with cluster.running() as at, standing(at, "a", "b") as candidates:
         (leader,) = await eventually(lambda: leaders(candidates))
         for _ in range(3):
-            renewed = at.all(kinds.LEASE)[0]["spec"]["renewTime"]
-            await eventually(lambda at_=renewed: at.all(kinds.LEASE)[0]["spec"]["renewTime"] != at_)
+            await renewed(at)
             assert leaders(candidates) == [leader]
         assert at.all(kinds.LEASE)[0]["spec"]["holderIdentity"] == leader
 
@@ -130,7 +135,6 @@ async def test_a_renewal_whose_answer_was_lost_is_still_ours() -> None:
     async with cluster.running(fault=fault) as at, standing(at, "a") as candidates:
         await eventually(lambda: candidates["a"].leading)
         await eventually(lambda: drops)
-        renewed = at.all(kinds.LEASE)[0]["spec"]["renewTime"]
-        await eventually(lambda: at.all(kinds.LEASE)[0]["spec"]["renewTime"] != renewed)
+        await renewed(at)
         assert candidates["a"].leading
         assert len(candidates["a"].terms) == 1

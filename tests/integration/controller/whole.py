@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 
 from services.reconfigurer.controller import app
@@ -22,6 +22,7 @@ from shared.domain.gpu import Gpu
 from shared.sharing import shares
 from shared.simulation import broker
 from tests.integration.controller import cluster
+from tests.support.eventually import eventually
 
 NODE = "gpu-a.example"
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
@@ -67,6 +68,20 @@ class Whole:
         heard = self.intents.get(node)
         return heard[-1].value if heard else None
 
+    async def wanted(
+        self, holds: Callable[[Intent], bool] = bool, *, within: float = 5.0
+    ) -> Intent:
+        """Wait until the newest intent is one for which this holds."""
+
+        def look() -> bool:
+            newest = self.newest()
+            return newest is not None and holds(newest)
+
+        await eventually(look, within=within)
+        newest = self.newest()
+        assert newest is not None
+        return newest
+
     def replicas(self, node: str = NODE) -> int | None:
         """How many replicas the newest intent wants."""
         wanted = self.newest(node)
@@ -77,9 +92,14 @@ class Whole:
         """Make the sharing ConfigMap hold exactly these keys."""
         await self.at.config_map(self.settings.config_map, data)
 
+    def command(self) -> contextlib.AbstractAsyncContextManager[Bus]:
+        """A person's place on the bus."""
+        user, password_file = self.bus_server.credentials(Role.COMMAND)
+        return connection.open_bus(self.bus_server.url, user, password_file, Role.COMMAND)
+
 
 @contextlib.asynccontextmanager
-async def running(folder: pathlib.Path, *, lease_s: float = 1.0) -> AsyncIterator[Whole]:
+async def running(folder: pathlib.Path, *, lease_s: float = 10.0) -> AsyncIterator[Whole]:
     """Everything but the controller; tests start as many as they like."""
     server = broker.Broker(folder, nodes=[NODE])
     await server.start()
