@@ -26,3 +26,12 @@ async def eventually(condition: Callable[[], Any], *, within: float = 5.0) -> An
         if loop.time() > end:
             raise AssertionError(f"not within {within} s; last value: {value!r}")
         await asyncio.sleep(0.01)
+
+
+async def steadily(condition: Callable[[], bool], *, for_: float) -> None:
+    """Look for `for_` seconds that something stays true; for what must not happen."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + for_
+    while loop.time() < end:
+        assert condition()
+        await asyncio.sleep(0.01)

@@ -67,10 +67,12 @@ def stamp(generation: Generation = NONE, node: str = "node-a") -> Stamp:
     return Stamp(node=node, writer="test/1", store=1, generation=generation)
 
 
-def intent(sharing: SharingConfig = UNSHARED, generation: Generation = NONE) -> Intent:
-    """What the controller wants of the test node."""
+def intent(
+    sharing: SharingConfig = UNSHARED, generation: Generation = NONE, node: str = "node-a"
+) -> Intent:
+    """What the controller wants of a test node."""
     return Intent(
-        stamp=stamp(generation),
+        stamp=stamp(generation, node),
         sharing=sharing,
         source=Source(kind=SourceKind.LABEL, config_map="sharing", key="any"),
         state=ConfigState.APPLIED,

@@ -1,0 +1,144 @@
+"""The whole advertiser over the simulated C boundary, on the real nats-server and without it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from services.advertiser import app
+from services.advertiser.settings import AdvertiserSettings
+from shared.bus import connection, ensure, fleet
+from shared.bus.state import Received
+from shared.contract import table
+from shared.contract.generation import Generation
+from shared.contract.messages import Intent, Inventory, decode
+from shared.contract.table import Role
+from shared.domain.gpu import HealthState
+from shared.runtime import files
+from shared.simulation.broker import Broker
+from shared.simulation.gpu.local import LocalTransport
+from shared.telemetry import context
+from tests.support import hardware
+from tests.support.eventually import eventually, steadily
+from tests.support.running import running
+from tests.support.simulated_nvml import simulated_nvml
+
+NODE = "gpu-a.example"
+FIRST = Generation(1, 1)
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def settings(folder: pathlib.Path, broker: Broker | None = None) -> AdvertiserSettings:
+    place: dict[str, object] = {"bus_url": "nats://127.0.0.1:1"}
+    if broker:
+        user, password = broker.credentials(Role.ADVERTISER, NODE)
+        place = {"bus_url": broker.url, "bus_user": user, "bus_password_file": password}
+    return AdvertiserSettings.model_validate(
+        {"node_name": NODE, "run_dir": folder, "look_period_s": 0.05, **place}
+    )
+
+
+async def in_file(folder: pathlib.Path) -> Inventory | None:
+    saved = await files.Store(folder / "inventory.json", kind="inventory").read()
+    return decode(Inventory, saved.payload) if saved else None
+
+
+@contextlib.asynccontextmanager
+async def controller(
+    broker: Broker,
+) -> AsyncIterator[tuple[fleet.FleetWriter[Intent], list[Received[Inventory]]]]:
+    """A controller's hands on the bus: it writes intents and hears inventories."""
+    user, password = broker.credentials(Role.CONTROLLER)
+    heard: list[Received[Inventory]] = []
+    async with connection.open_bus(broker.url, user, password, Role.CONTROLLER) as bus:
+        await ensure.ensure_streams(bus)
+        writer: fleet.FleetWriter[Intent] = fleet.FleetWriter(bus, table.bucket("intent"))
+        reader: fleet.FleetReader[Inventory] = fleet.FleetReader(
+            bus, table.bucket("inventory"), lambda _, received: heard.append(received)
+        )
+        async with running(writer.run(), reader.run()):
+            yield writer, heard
+
+
+@pytest.fixture
+def nvml() -> Iterator[LocalTransport]:
+    """Two GPUs that can be broken and healed."""
+    with simulated_nvml("a100-80gb", "a100-80gb", node=NODE) as transport:
+        yield transport
+
+
+@pytest.fixture
+async def broker(tmp_path: pathlib.Path) -> AsyncIterator[Broker]:
+    """A running nats-server that knows the node."""
+    broker = Broker(tmp_path / "bus", [NODE])
+    await broker.start()
+    yield broker
+    await broker.stop()
+
+
+@pytest.mark.usefixtures("nvml")
+async def test_an_intent_becomes_an_inventory_in_the_same_trace(
+    tmp_path: pathlib.Path, broker: Broker
+) -> None:
+    async with (
+        controller(broker) as (writer, heard),
+        running(app.serve(settings(tmp_path, broker))),
+    ):
+        writer.put(NODE, hardware.intent(hardware.time_sliced(4), FIRST, NODE), TRACEPARENT)
+        await eventually(lambda: heard and heard[-1].value.shares)
+        received = heard[-1]
+        assert [share.replicas for share in received.value.shares] == [4, 4]
+        assert received.value.stamp.generation == FIRST
+        assert context.trace_id(received.traceparent) == context.trace_id(TRACEPARENT)
+        assert received.value.traceparent == received.traceparent
+
+
+async def healths(folder: pathlib.Path) -> list[HealthState]:
+    content = await in_file(folder)
+    return [gpu.health.state for gpu in content.gpus] if content else []
+
+
+async def test_a_lost_gpu_is_withdrawn_in_the_file_with_the_bus_away_and_comes_back(
+    tmp_path: pathlib.Path, nvml: LocalTransport
+) -> None:
+    async def are(*wanted: HealthState) -> bool:
+        return await healths(tmp_path) == list(wanted)
+
+    async with running(app.serve(settings(tmp_path))):
+        await eventually(lambda: are(HealthState.HEALTHY, HealthState.HEALTHY))
+        await asyncio.to_thread(nvml.fault, {"gpu": 1, "lost": True})
+        await eventually(lambda: are(HealthState.HEALTHY, HealthState.LOST), within=1)
+        await asyncio.to_thread(nvml.heal, {"gpu": 1, "lost": True})
+        await eventually(lambda: are(HealthState.HEALTHY, HealthState.HEALTHY))
+
+
+async def test_u047_a_fatal_xid_makes_one_gpu_sick_and_a_restart_does_not_forget_it(
+    tmp_path: pathlib.Path, nvml: LocalTransport
+) -> None:
+    async def sick() -> bool:
+        return await healths(tmp_path) == [HealthState.HEALTHY, HealthState.SICK]
+
+    async with running(app.serve(settings(tmp_path))):
+        await eventually(lambda: healths(tmp_path))
+        await asyncio.to_thread(nvml.fault, {"gpu": 1, "xid": 48})
+        await eventually(sick)
+    await asyncio.to_thread(nvml.fault, {"gpu": 0, "lost": True})  # something for the next process
+    async with running(app.serve(settings(tmp_path))):
+
+        async def both() -> bool:
+            return await healths(tmp_path) == [HealthState.LOST, HealthState.SICK]
+
+        await eventually(both)
+
+
+@pytest.mark.usefixtures("nvml")
+async def test_hardware_that_does_not_change_is_published_once(
+    tmp_path: pathlib.Path, broker: Broker
+) -> None:
+    async with controller(broker) as (_, heard), running(app.serve(settings(tmp_path, broker))):
+        await eventually(lambda: heard)
+        await steadily(lambda: len(heard) == 1, for_=0.5)  # ten looks
