@@ -38,23 +38,23 @@ def after_xid(
     device = _instance_uuid(hardware, gpu_uuid, instance) or gpu_uuid
     if device in verdicts:
         return verdicts
-    reason = f"XID {xid}: drain the pods on it, then reset the GPU or reboot the node"
-    return {
-        **verdicts,
-        device: Health(state=HealthState.SICK, reason=reason, xid=xid, since_ns=now),
-    }
+    return {**verdicts, device: _sick(xid, now)}
 
 
 def verdicts_in(gpus: Collection[Gpu]) -> Verdicts:
     """Read back the verdicts of an earlier inventory of this boot."""
     found = {gpu.uuid: gpu.health for gpu in gpus}
     found |= {device.uuid: device.health for gpu in gpus for device in gpu.mig_devices}
-    return {uuid: verdict for uuid, verdict in found.items() if verdict.state is HealthState.SICK}
+    return {
+        uuid: verdict if verdict.state is HealthState.SICK else _sick(verdict.xid, verdict.since_ns)
+        for uuid, verdict in found.items()
+        if verdict.xid is not None
+    }
 
 
 def judged(gpu: Gpu, verdicts: Verdicts, before: Gpu | None, now: int) -> Gpu:
     """One GPU of a look, with the health to publish and the date since when it holds."""
-    seen = gpu.health if not gpu.health.usable else verdicts.get(gpu.uuid, HEALTHY)
+    seen = _told(gpu.health, verdicts.get(gpu.uuid, HEALTHY))
     health = _dated(seen, before.health if before else HEALTHY, now)
     former = {device.uuid: device.health for device in before.mig_devices} if before else {}
     return dataclasses.replace(
@@ -64,6 +64,20 @@ def judged(gpu: Gpu, verdicts: Verdicts, before: Gpu | None, now: int) -> Gpu:
             _judged_instance(device, health, verdicts, former.get(device.uuid, HEALTHY), now)
             for device in gpu.mig_devices
         ),
+    )
+
+
+def _sick(xid: int, since_ns: int) -> Health:
+    reason = f"XID {xid}: drain the pods on it, then reset the GPU or reboot the node"
+    return Health(state=HealthState.SICK, reason=reason, xid=xid, since_ns=since_ns)
+
+
+def _told(seen: Health, verdict: Health) -> Health:
+    """What NVML says now goes before a verdict; its XID is told all the same (79: lost as well)."""
+    if seen.usable or verdict.usable:
+        return verdict if seen.usable else seen
+    return dataclasses.replace(
+        seen, xid=verdict.xid, reason=f"XID {verdict.xid}; {seen.reason}", since_ns=verdict.since_ns
     )
 
 

@@ -27,9 +27,11 @@ class Narrator:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._marks = view.marks(console)
+        self._texts: dict[str, Mapping[str, str]] = {}  # of ConfigMaps, as told last
 
     def begin(self, story: Story) -> None:
         """Say what the story is played on."""
+        self._texts = dict(story.config_maps)
         self._console.print(Text(story.file, style="bold"))
         for node in story.nodes:
             self._console.print(Text(f"  node {node.name}: {_gpus(node)}"))
@@ -85,13 +87,23 @@ class Narrator:
 
     def _details(self, result: Result) -> list[Text]:
         if isinstance(result.step.action, ConfigMap):
-            return _texts(result.step.action)
+            return self._changed_texts(result.step.action)
         lines: list[Text] = []
         for key, value in result.seen.items():
             nested = key in NESTED and isinstance(value, Mapping)
             for inner, each in value.items() if nested else ((key, value),):
                 lines += self._seen(inner, each)
         return lines
+
+    def _changed_texts(self, action: ConfigMap) -> list[Text]:
+        """The keys of a ConfigMap that a step changes, with their new texts."""
+        before, after = self._texts.get(action.name, {}), action.data or {}
+        self._texts[action.name] = after
+        lines: list[Text] = []
+        for key, text in after.items():
+            if text != before.get(key):
+                lines += _text(key, text)
+        return lines + [Text(f"{key}: gone", style="dim") for key in before if key not in after]
 
     def _seen(self, key: str, value: Any) -> list[Text]:
         drawers: Mapping[str, Callable[[Any], list[Text]]] = {
@@ -123,14 +135,12 @@ def _gpus(node: Node) -> str:
     return ", ".join(f"{count} x {model}" for model, count in models.items()) or "no GPU"
 
 
-def _texts(action: ConfigMap) -> list[Text]:
-    lines: list[Text] = []
-    for key, text in (action.data or {}).items():
-        written = text.rstrip().splitlines()
-        lines.append(Text(f"{key}:", style="dim"))
-        lines += [Text(f"  {each}", style="italic") for each in written[:TEXT_LINES]]
-        if len(written) > TEXT_LINES:
-            lines.append(Text(f"  ({len(written) - TEXT_LINES} more lines)", style="dim"))
+def _text(key: str, text: str) -> list[Text]:
+    written = text.rstrip().splitlines()
+    lines = [Text(f"{key}:", style="dim")]
+    lines += [Text(f"  {each}", style="italic") for each in written[:TEXT_LINES]]
+    if len(written) > TEXT_LINES:
+        lines.append(Text(f"  ({len(written) - TEXT_LINES} more lines)", style="dim"))
     return lines
 
 

@@ -35,7 +35,6 @@ def choose(traces: Sequence[spantree.Trace], since_ns: int, names: Sequence[str]
     }
     shown = {
         "trace": best.trace_id,
-        "spans": sorted({span.name for trace in reached for span in trace.spans}),
         "tree": [branch.form() for trace in reached for branch in trace.roots],
     }
     return Observation(values, shown)

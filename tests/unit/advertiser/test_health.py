@@ -69,3 +69,12 @@ def test_u047_a_verdict_is_read_back_from_an_earlier_inventory() -> None:
     found = health.after_xid({}, node, gpu_uuid="GPU-1", xid=94, instance=7, now=NOW)
     published = [health.judged(each, found, None, NOW) for each in node.gpus]
     assert dict(health.verdicts_in(published)) == dict(found)
+
+
+def test_a_lost_gpu_tells_the_xid_that_came_with_the_loss_and_a_restart_remembers_it() -> None:
+    node = hardware(gpu(0))
+    found = health.after_xid({}, node, gpu_uuid="GPU-0", xid=79, instance=None, now=3)
+    seen = health.judged(lost(gpu(0)), found, gpu(0), now=5)
+    assert (seen.health.state, seen.health.xid) == (HealthState.LOST, 79)
+    assert seen.health.reason == "XID 79; gone"
+    assert health.verdicts_in((seen,)) == found
