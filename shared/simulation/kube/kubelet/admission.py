@@ -141,7 +141,7 @@ def _containers(spec: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
 
 
 def _settle(reusable: set[str], ids: tuple[str, ...], *, kept: bool) -> None:
-    """Add the ids of a container that ends to those for re-use, take out those that stay held."""
+    """Add the ids of a container that ends to those for reuse, take out those that stay held."""
     if kept:
         reusable.difference_update(ids)
     else:

@@ -160,7 +160,7 @@ class DeviceManager:
         return Request(place, resource, required, tuple(reused), tuple(free))
 
     def choose(self, request: Request, preferred: Iterable[str] = ()) -> tuple[str, ...]:
-        """Choose the devices and keep them from others: re-used, then preferred, then any free."""
+        """Choose the devices and keep them from others: reused, then preferred, then any free."""
         proposed = [name for name in preferred if name in request.available]
         ranked = dict.fromkeys((*request.reused, *proposed, *request.available))
         ids = tuple(ranked)[: request.required]

@@ -20,20 +20,20 @@ BURST: Final = 10.0
 
 
 class RateLimit:
-    """The kubelet's limit over all callers: a bucket of `BURST` calls that refills."""
+    """The kubelet's limit over all callers: a bucket of `BURST` calls that refills. Pure."""
 
     def __init__(self) -> None:
         self._left = BURST
-        self._at = clock.loop_time()
+        self._at = 0.0
 
-    def take(self) -> None:
-        """Count a call, or refuse it."""
-        now = clock.loop_time()
+    def admits(self, now: float) -> bool:
+        """Count a call at this time, unless there were too many before."""
         self._left = min(BURST, self._left + (now - self._at) * CALLS_PER_SECOND)
         self._at = now
         if self._left < 1:
-            raise GRPCError(Status.RESOURCE_EXHAUSTED, "rejected by rate limit")
+            return False
         self._left -= 1
+        return True
 
 
 class PodResources(api_grpc.PodResourcesListerBase):
@@ -54,7 +54,7 @@ class PodResources(api_grpc.PodResourcesListerBase):
     ) -> None:
         """Answer with every pod, also those without devices."""
         await stream.recv_message()
-        self._limit.take()
+        self._refuse_the_hasty()
         shown = [self._show(pod) for pod in self._pods()]
         await stream.send_message(api_pb2.ListPodResourcesResponse(pod_resources=shown))
 
@@ -64,7 +64,7 @@ class PodResources(api_grpc.PodResourcesListerBase):
     ) -> None:
         """Answer with one pod."""
         request = await stream.recv_message()
-        self._limit.take()
+        self._refuse_the_hasty()
         if request is None:
             return
         wanted = f"{request.pod_namespace}/{request.pod_name}"
@@ -83,13 +83,17 @@ class PodResources(api_grpc.PodResourcesListerBase):
     ) -> None:
         """Answer with the healthy devices, held or not."""
         await stream.recv_message()
-        self._limit.take()
+        self._refuse_the_hasty()
         devices = [
             _entry(resource, device.id, device.numa_nodes)
             for resource, healthy in self._manager.allocatable_devices().items()
             for device in healthy
         ]
         await stream.send_message(api_pb2.AllocatableResourcesResponse(devices=devices))
+
+    def _refuse_the_hasty(self) -> None:
+        if not self._limit.admits(clock.loop_time()):
+            raise GRPCError(Status.RESOURCE_EXHAUSTED, "rejected by rate limit")
 
     def _show(self, pod: containers.RunningPod) -> api_pb2.PodResources:
         metadata = pod.manifest["metadata"]

@@ -121,7 +121,7 @@ class Pods:
     async def _end(self, uid: str) -> None:
         """End a pod's containers and take its object away."""
         _, pod = self._ends.pop(uid)
-        self._running.pop(uid, None)
+        self._running.pop(uid, None)  # first: once the object is gone, no List shows the pod
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         with contextlib.suppress(api_client.ApiRefusedError):  # somebody was faster
             await self._api.delete(paths.pod(pod), options)
