@@ -1,6 +1,6 @@
 """The reading suite on the real NVML, and the simulated GPU of the same product beside it.
 
-Collected by name only (`tests.gpu.run`): its file name is none that `make test` looks for.
+Collected by name only, by `python -m tests.gpu`: its file name is none that `make test` looks for.
 """
 
 from __future__ import annotations

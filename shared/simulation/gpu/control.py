@@ -54,7 +54,7 @@ class Control:
         await self._ask({"control": "heal", "map": dict(fault)})
 
     async def describe(self) -> dict[str, Any]:
-        """Return what the node holds: its GPUs, instances, users of NVML, faults in force."""
+        """Return what the node holds: its GPUs, users of NVML, unheard events, faults."""
         return dict((await self._ask({"control": "describe"}))["node"])
 
     async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:

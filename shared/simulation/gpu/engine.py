@@ -109,8 +109,10 @@ class Engine:
         return self._node.gpus[index]
 
     def _report(self, event: Xid) -> None:
+        """Have the event sets of this GPU hear it; one that holds a lost GPU hears nothing more."""
         for event_set in self._node.event_sets.values():
-            if event.gpu in event_set.gpus:
+            deaf = any(self._node.gpus[index].lost for index in event_set.gpus)
+            if event.gpu in event_set.gpus and not deaf:
                 event_set.events.append(event)
 
     # ------------------------------------------------------------------------------- reading
@@ -121,6 +123,7 @@ class Engine:
             "node": self._node.name,
             "gpus": [_describe_gpu(gpu) for gpu in self._node.gpus],
             "users": sum(count > 0 for count in self._node.openings.values()),
+            "unheard": sum(len(each.events) for each in self._node.event_sets.values()),
             "faults": [fault.call for fault in self._node.faults],
         }
 

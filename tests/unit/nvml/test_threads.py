@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -31,8 +32,10 @@ def node() -> Iterator[LocalTransport]:
 async def opened() -> AsyncIterator[Nvml]:
     nvml = Nvml(PynvmlDriver(), deadline_s=DEADLINE_S, listen_s=0.05, now_ns=ticking().__next__)
     await nvml.open()
-    yield nvml
-    await nvml.close()
+    try:
+        yield nvml
+    finally:
+        await nvml.close()
 
 
 def ticking() -> Iterator[int]:
@@ -157,6 +160,8 @@ async def test_a_storm_of_one_xid_is_one_event_until_it_is_taken(node: LocalTran
         for _ in range(50):
             node.fault({"gpu": 0, "xid": 31})
         node.fault({"gpu": 0, "xid": 48})
+        await eventually(lambda: node.describe()["unheard"] == 0)
+        await asyncio.sleep(0)  # what the event thread told is now in the queue
         events = nvml.events()
         assert [(await anext(events)).xid for _ in range(2)] == [31, 48]
 

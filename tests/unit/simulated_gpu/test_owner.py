@@ -25,8 +25,9 @@ HANDLE, WAIT = "nvmlDeviceGetHandleByIndex_v2", "nvmlEventSetWait_v2"
 @contextlib.asynccontextmanager
 async def owned(path: Path, *gpus: str) -> AsyncIterator[Control]:
     """An owner at this path while the block runs."""
+    built = await asyncio.to_thread(boards.build, "gpu-a", gpus)  # reads the catalogue's file
     async with asyncio.TaskGroup() as tasks:
-        engine = Engine("gpu-a", boards.build("gpu-a", gpus))
+        engine = Engine("gpu-a", built)
         serving = tasks.create_task(owner.serve(engine, path), name="owner")
         control = Control(path)
         await control.ready()
