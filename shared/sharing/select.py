@@ -93,7 +93,7 @@ def _named(
         if _meets(rule, node_labels, gpus):
             return SourceKind.RULE, rule.key, f"selection rule {number}"
     if choice.key:
-        return SourceKind.KEY, choice.key, "the values"
+        return SourceKind.KEY, choice.key, "the chart value"
     return None
 
 
