@@ -189,10 +189,13 @@ def _event_set(watch: Hashable) -> Any:
 
 
 def _numa_node(handle: Any) -> int | None:
-    """Return the first NUMA node near the GPU, None where NVML does not know."""
+    """Return the first NUMA node near the GPU, None where NVML does not say.
+
+    It is a hint for placement: whatever keeps NVML from giving it is no reason to lose the GPU.
+    """
     try:
         words = nvml.nvmlDeviceGetMemoryAffinity(handle, _NODE_WORDS, nvml.NVML_AFFINITY_SCOPE_NODE)
-    except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):
+    except nvml.NVMLError:
         return None
     mask = sum(int(word) << (_WORD_BITS * place) for place, word in enumerate(words))
     return (mask & -mask).bit_length() - 1 if mask else None
