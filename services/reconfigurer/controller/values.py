@@ -1,0 +1,61 @@
+"""Values of the chart → variables of the controller's environment: one table for chart and demo.
+
+A rehearsal's `values:` goes through here, so a story says what an administrator would; the chart's
+templates set the same variables. What stands in values.yaml and is missing here is for the chart
+alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shared.domain.errors import Problem, RefusedError
+from shared.runtime import settings
+from shared.sharing import suggest
+
+FIELDS = {
+    "sharing.configMap.name": "config_map",
+    "sharing.label": "config_label",
+    "sharing.defaultKey": "default_key",
+    "sharing.rules": "selection_rules",
+    "controller.leaseSeconds": "lease_seconds",
+    "bus.url": "bus_url",
+    "bus.user": "bus_user",
+    "bus.passwordFile": "bus_password_file",
+}
+CHART_ONLY = ("sharing.configMap.create", "sharing.configMap.data")
+
+
+def variables(values: Mapping[str, Any]) -> dict[str, str]:
+    """Say the environment of a controller that runs with these values.
+
+    Raises:
+        RefusedError: names that no value has, each with the nearest one that there is.
+    """
+    known = (*FIELDS, *CHART_ONLY)
+    found = dict(_leaves(values, ""))
+    unknown = [path for path in found if path not in known]
+    if unknown:
+        raise RefusedError(
+            tuple(
+                Problem(path, 0, 0, "there is no such value", suggest.did_you_mean(path, known))
+                for path in unknown
+            )
+        )
+    return {
+        settings.variable_of(FIELDS[path]): given if isinstance(given, str) else json.dumps(given)
+        for path, given in found.items()
+        if path in FIELDS and given != ""  # empty: as if it were not set
+    }
+
+
+def _leaves(values: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    """Paths of all values; a map that a known path names (texts by key) is one value."""
+    for name, value in values.items():
+        path = f"{above}{name}"
+        if isinstance(value, Mapping) and path not in CHART_ONLY:
+            yield from _leaves(value, f"{path}.")
+        else:
+            yield path, value

@@ -1,0 +1,1 @@
+"""The chart: what its values may be and what they become."""

@@ -1,0 +1,185 @@
+"""Values: the defaults are valid, usual mistakes are refused, and the settings come from them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from services.reconfigurer.controller import values
+from services.reconfigurer.controller.settings import ControllerSettings
+from shared import version
+from shared.contract import names
+from shared.domain.errors import RefusedError
+from shared.runtime import settings
+from shared.sharing import select
+
+CHART = pathlib.Path(__file__).parents[2] / "deploy" / "chart"
+DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+TEXT = "version: v1\n"
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """The default values with one of them replaced."""
+    result = copy.deepcopy(DEFAULTS)
+    *above, last = path.split(".")
+    place = result
+    for name in above:
+        place = place.setdefault(name, {})
+    place[last] = value
+    return result
+
+
+def loaded(given: Mapping[str, Any]) -> ControllerSettings:
+    """The settings of a controller that runs with these values."""
+    return settings.load(ControllerSettings, [], values.variables(given), "controller")
+
+
+def test_the_default_values_are_valid() -> None:
+    """values.yaml passes its own schema."""
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    jsonschema.validate(DEFAULTS, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param("sharing.configMap", {"name": "s", "create": True, "data": {}}, id="F23"),
+        pytest.param("sharing.configMap", {"name": "s", "create": True}, id="create, no data"),
+        pytest.param("sharing.configMap.data", {"any": TEXT}, id="data that nothing reads"),
+        pytest.param(
+            "sharing.configMap", {"create": True, "data": {"any": {"version": "v1"}}}, id="map"
+        ),
+        pytest.param("sharing.configMap", {"create": True, "data": {"a/b": TEXT}}, id="bad key"),
+        pytest.param("sharing.configMap.name", "Sharing_Config", id="no object name"),
+        pytest.param("sharing.lable", "x", id="misspelt"),
+        pytest.param("sharing.label", "not a label", id="no label name"),
+        pytest.param("sharing.rules", [{"key": "a"}], id="rule without a condition"),
+        pytest.param("sharing.rules", [{"product": "T4"}], id="rule without a key"),
+        pytest.param("sharing.rules", [{"pciId": 0x1EB810DE, "key": "t4"}], id="unquoted PCI id"),
+        pytest.param("sharing.rules", [{"labels": {"a": True}, "key": "b"}], id="unquoted true"),
+        pytest.param("bus.url", "http://nats:4222", id="not NATS"),
+        pytest.param("controller.leaseSeconds", "15s", id="a duration"),
+        pytest.param("drain.timeoutSeconds", 5, id="a section that this version has not"),
+    ],
+)
+def test_usual_mistakes_are_refused(path: str, value: object) -> None:
+    """Helm shows the schema's sentence instead of installing something that does nothing."""
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(changed(path, value), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param("sharing.configMap", {"create": True, "data": {"any": TEXT}}, id="created"),
+        pytest.param("sharing.rules", [{"pciId": "0x1EB810DE", "key": "t4"}], id="rule"),
+        pytest.param("bus.url", "nats://a:4222,tls://b:4222", id="two servers"),
+        pytest.param("global", {"imageRegistry": "x"}, id="a dependency of another chart"),
+    ],
+)
+def test_usual_values_pass(path: str, value: object) -> None:
+    """The schema refuses no more than it has to."""
+    jsonschema.validate(changed(path, value), SCHEMA)
+
+
+def test_every_value_of_the_schema_has_a_sentence_and_a_user() -> None:
+    """Each stands in the defaults, is described, and feeds a setting or the chart itself."""
+    described = dict(_leaves(SCHEMA, ""))
+    described.pop("global")
+    assert set(described) == {*values.FIELDS, *values.CHART_ONLY}
+    assert all(described.values())
+    assert set(values.FIELDS.values()) < set(ControllerSettings.model_fields)
+    for path in described:
+        place: Any = DEFAULTS
+        for name in path.split("."):
+            place = place[name]
+
+
+def test_defaults_of_chart_and_settings_agree() -> None:
+    """A rehearsal without values runs as a release without; only the bus stands elsewhere."""
+    from_chart, own = loaded(DEFAULTS), ControllerSettings()
+    different = {
+        name for name in type(own).model_fields if getattr(own, name) != getattr(from_chart, name)
+    }
+    assert different == {"bus_url"}
+    assert own.config_label == names.CONFIG_LABEL
+
+
+def test_values_become_settings() -> None:
+    """Each value arrives in the field that the controller reads."""
+    given = {
+        "sharing": {
+            "configMap": {"name": "slices", "create": True, "data": {"any": TEXT}},
+            "defaultKey": "any",
+            "rules": [
+                {"pciId": "0x1EB810DE", "key": "t4"},
+                {"labels": {"team": "vision"}, "product": "Tesla-*", "key": "v"},
+            ],
+        },
+        "controller": {"leaseSeconds": 3},
+        "bus": {"url": "nats://a:1"},
+    }
+    found = loaded(given)
+    assert found.config_map == "slices"
+    assert found.lease_seconds == 3
+    assert found.bus_url == "nats://a:1"
+    assert found.choice == select.Choice(
+        label=names.CONFIG_LABEL,
+        rules=(
+            select.Rule(key="t4", pci_id="0x1EB810DE"),
+            select.Rule(key="v", product="Tesla-*", labels={"team": "vision"}),
+        ),
+        key="any",
+    )
+
+
+def test_an_unknown_value_is_refused_with_the_nearest_name() -> None:
+    """A story with a misspelt value is wrong, not silently something else."""
+    with pytest.raises(RefusedError) as refusal:
+        values.variables({"sharing": {"defaultkey": "a"}})
+    assert 'did you mean "sharing.defaultKey"' in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ('[{"key": "a", "prodcut": "T4"}]', "product"),
+        ('[{"product": "T4"}]', "rule 1 names no key"),
+        ('[{"key": "a"}]', "states no product"),
+        ('{"key": "a"}', "a JSON list of rules is due"),
+        ("[1]", "not a JSON object"),
+    ],
+)
+def test_wrong_rules_end_the_start_with_a_sentence(
+    rules: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2, and what is wrong with which rule."""
+    with pytest.raises(SystemExit) as ended:
+        settings.load(ControllerSettings, ["--selection-rules", rules], {}, "controller")
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_the_chart_names_the_version_of_the_code() -> None:
+    """The image that it runs is the one it was made for."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == version.__version__
+
+
+def _leaves(schema: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
+    for name, part in schema["properties"].items():
+        path = f"{above}{name}"
+        if "properties" in part:
+            assert part["description"], path
+            assert part["additionalProperties"] is False, path
+            yield from _leaves(part, f"{path}.")
+        else:
+            yield path, part["description"]
