@@ -2,7 +2,7 @@
 
 `ANSWERS` is the list of what is simulated. A function takes the node, the calling process and
 the call's in-arguments as `library.SIGNATURES` sends them, and returns the out-arguments in
-order, or raises `RefusedError` with NVML's code. Handles are numbers that mean nothing outside.
+order, or raises `handles.RefusedError` with NVML's code.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shared.nvml.errors import Code
+from shared.simulation.gpu import handles
 from shared.simulation.gpu.catalogue import Profile
-from shared.simulation.gpu.state import EventSet, Gpu, Instance, Node
+from shared.simulation.gpu.state import EventSet, Node
 
 DRIVER_VERSION = "580.95.05"
 CUDA_VERSION = 13000
@@ -20,81 +21,7 @@ XID_EVENT = 0x8
 NO_INSTANCE = 0xFFFFFFFF
 PROFILE_NUMBERS = 0x12  # NVML_GPU_INSTANCE_PROFILE_COUNT
 
-_GPU, _MIG_DEVICE, _GPU_INSTANCE, _EVENT_SET = (kind << 32 for kind in range(1, 5))
-_NUMBER = 0xFFFFFFFF
-
 Out = list[Any]
-
-
-class RefusedError(Exception):
-    """The simulated driver answers with a code instead of values."""
-
-    def __init__(self, code: Code) -> None:
-        super().__init__(code.name)
-        self.code = code
-
-
-# ---------------------------------------------------------------------------------- handles
-
-
-def gpu_of(node: Node, symbol: str, args: list[Any]) -> int | None:
-    """Return the index of the GPU that a call is about, None for the whole node's calls."""
-    if not args or not isinstance(args[0], int):
-        return None
-    if symbol == "nvmlDeviceGetHandleByIndex_v2":
-        return args[0]
-    kind, number = args[0] & ~_NUMBER, args[0] & _NUMBER
-    if kind == _GPU:
-        return number
-    if kind in (_MIG_DEVICE, _GPU_INSTANCE):
-        return next((gpu.index for gpu, each in _instances(node) if each.serial == number), None)
-    return None
-
-
-def event_set_of(node: Node, handle: int) -> EventSet:
-    """Return the event set behind a handle."""
-    event_set = node.event_sets.get(handle & _NUMBER)
-    if event_set is None or handle & ~_NUMBER != _EVENT_SET:
-        raise RefusedError(Code.INVALID_ARGUMENT)
-    return event_set
-
-
-def _instances(node: Node) -> list[tuple[Gpu, Instance]]:
-    return [(gpu, instance) for gpu in node.gpus for instance in gpu.instances]
-
-
-def _gpu(node: Node, handle: int) -> Gpu:
-    index = handle & _NUMBER
-    if handle & ~_NUMBER != _GPU or index >= len(node.gpus):
-        raise RefusedError(Code.INVALID_ARGUMENT)
-    return _present(node.gpus[index])
-
-
-def _instance(node: Node, handle: int, kind: int) -> tuple[Gpu, Instance]:
-    for gpu, instance in _instances(node):
-        if handle == kind | instance.serial:
-            return _present(gpu), instance
-    raise RefusedError(Code.INVALID_ARGUMENT)
-
-
-def _device(node: Node, handle: int) -> tuple[Gpu, Instance | None]:
-    """Resolve a device handle: NVML takes GPUs and MIG devices in the same calls."""
-    if handle & ~_NUMBER == _MIG_DEVICE:
-        return _instance(node, handle, _MIG_DEVICE)
-    return _gpu(node, handle), None
-
-
-def _mig_device(node: Node, handle: int) -> tuple[Gpu, Instance]:
-    gpu, instance = _device(node, handle)
-    if instance is None:
-        raise RefusedError(Code.NOT_SUPPORTED)
-    return gpu, instance
-
-
-def _present(gpu: Gpu) -> Gpu:
-    if gpu.lost:
-        raise RefusedError(Code.GPU_IS_LOST)
-    return gpu
 
 
 # ---------------------------------------------------------------------------------- the node
@@ -124,80 +51,80 @@ def _count(node: Node, _process: str) -> Out:
 
 def _handle_by_index(node: Node, _process: str, index: int) -> Out:
     if index >= len(node.gpus):
-        raise RefusedError(Code.INVALID_ARGUMENT)
-    return [_GPU | _present(node.gpus[index]).index]
+        raise handles.RefusedError(Code.INVALID_ARGUMENT)
+    return [handles.GPU | handles.present(node.gpus[index]).index]
 
 
 # ----------------------------------------------------------------------------------- devices
 
 
 def _uuid(node: Node, _process: str, handle: int) -> Out:
-    gpu, instance = _device(node, handle)
+    gpu, instance = handles.device_behind(node, handle)
     return [instance.uuid if instance else gpu.uuid]
 
 
 def _name(node: Node, _process: str, handle: int) -> Out:
-    gpu, instance = _device(node, handle)
+    gpu, instance = handles.device_behind(node, handle)
     return [f"{gpu.product} MIG {instance.profile.name}" if instance else gpu.product]
 
 
 def _minor(node: Node, _process: str, handle: int) -> Out:
-    return [_gpu(node, handle).index]
+    return [handles.gpu_behind(node, handle).index]
 
 
 def _pci(node: Node, _process: str, handle: int) -> Out:
-    gpu = _gpu(node, handle)
+    gpu = handles.gpu_behind(node, handle)
     bus = int(gpu.pci_bus_id.split(":")[1], 16)
     return [{"bus": bus, "pciDeviceId": gpu.pci_device, "busId": gpu.pci_bus_id}]
 
 
 def _memory(node: Node, _process: str, handle: int) -> Out:
-    gpu, instance = _device(node, handle)
+    gpu, instance = handles.device_behind(node, handle)
     total = ((instance.profile.memory_mib or 0) if instance else gpu.memory_mib) << 20
     return [{"total": total, "free": total, "used": 0}]
 
 
 def _compute_capability(node: Node, _process: str, handle: int) -> Out:
-    return list(_gpu(node, handle).compute_capability)
+    return list(handles.gpu_behind(node, handle).compute_capability)
 
 
 def _memory_affinity(node: Node, _process: str, handle: int, _words: int, _scope: int) -> Out:
-    _gpu(node, handle)
-    raise RefusedError(Code.NOT_SUPPORTED)  # as in most virtual machines
+    handles.gpu_behind(node, handle)
+    raise handles.RefusedError(Code.NOT_SUPPORTED)  # as in most virtual machines
 
 
 # --------------------------------------------------------------------------------------- MIG
 
 
 def _mig_mode(node: Node, _process: str, handle: int) -> Out:
-    gpu = _gpu(node, handle)
+    gpu = handles.gpu_behind(node, handle)
     if gpu.layout is None:
-        raise RefusedError(Code.NOT_SUPPORTED)
+        raise handles.RefusedError(Code.NOT_SUPPORTED)
     return [int(gpu.mig_mode), int(gpu.mig_mode)]
 
 
 def _most_mig_devices(node: Node, _process: str, handle: int) -> Out:
-    gpu = _gpu(node, handle)
+    gpu = handles.gpu_behind(node, handle)
     return [max(profile.most for profile in gpu.profiles) if gpu.mig_mode else 0]
 
 
 def _mig_device_by_index(node: Node, _process: str, handle: int, index: int) -> Out:
-    for instance in _gpu(node, handle).instances:
+    for instance in handles.gpu_behind(node, handle).instances:
         if instance.index == index:
-            return [_MIG_DEVICE | instance.serial]
-    raise RefusedError(Code.NOT_FOUND)
+            return [handles.MIG_DEVICE | instance.serial]
+    raise handles.RefusedError(Code.NOT_FOUND)
 
 
 def _gpu_instance_id(node: Node, _process: str, handle: int) -> Out:
-    return [_mig_device(node, handle)[1].gpu_instance]
+    return [handles.mig_device_behind(node, handle)[1].gpu_instance]
 
 
 def _compute_instance_id(node: Node, _process: str, handle: int) -> Out:
-    return [_mig_device(node, handle)[1].compute_instance]
+    return [handles.mig_device_behind(node, handle)[1].compute_instance]
 
 
 def _attributes(node: Node, _process: str, handle: int) -> Out:
-    profile = _mig_device(node, handle)[1].profile
+    profile = handles.mig_device_behind(node, handle)[1].profile
     return [
         {
             "multiprocessorCount": profile.multiprocessors,
@@ -214,17 +141,17 @@ def _attributes(node: Node, _process: str, handle: int) -> Out:
 
 
 def _gpu_instance_by_id(node: Node, _process: str, handle: int, number: int) -> Out:
-    for instance in _gpu(node, handle).instances:
+    for instance in handles.gpu_behind(node, handle).instances:
         if instance.gpu_instance == number:
-            return [_GPU_INSTANCE | instance.serial]
-    raise RefusedError(Code.NOT_FOUND)
+            return [handles.GPU_INSTANCE | instance.serial]
+    raise handles.RefusedError(Code.NOT_FOUND)
 
 
 def _gpu_instance_info(node: Node, _process: str, handle: int) -> Out:
-    gpu, instance = _instance(node, handle, _GPU_INSTANCE)
+    gpu, instance = handles.instance_behind(node, handle, handles.GPU_INSTANCE)
     return [
         {
-            "device": _GPU | gpu.index,
+            "device": handles.GPU | gpu.index,
             "id": instance.gpu_instance,
             "profileId": instance.profile.id,
             "placement": {"start": instance.start, "size": instance.profile.size},
@@ -233,13 +160,13 @@ def _gpu_instance_info(node: Node, _process: str, handle: int) -> Out:
 
 
 def _profile_info(node: Node, _process: str, handle: int, number: int) -> Out:
-    gpu = _gpu(node, handle)
+    gpu = handles.gpu_behind(node, handle)
     if number >= PROFILE_NUMBERS:
-        raise RefusedError(Code.INVALID_ARGUMENT)
+        raise handles.RefusedError(Code.INVALID_ARGUMENT)
     for profile in gpu.profiles:
         if profile.number == number and profile.memory_mib is not None:
             return [_profile_struct(profile)]
-    raise RefusedError(Code.NOT_SUPPORTED)
+    raise handles.RefusedError(Code.NOT_SUPPORTED)
 
 
 def _profile_struct(profile: Profile) -> dict[str, Any]:
@@ -265,30 +192,30 @@ def _profile_struct(profile: Profile) -> dict[str, Any]:
 def _event_set_create(node: Node, process: str) -> Out:
     node.event_sets_made += 1
     node.event_sets[node.event_sets_made] = EventSet(process=process)
-    return [_EVENT_SET | node.event_sets_made]
+    return [handles.EVENT_SET | node.event_sets_made]
 
 
 def _register(node: Node, _process: str, handle: int, kinds: int, event_set: int) -> Out:
-    gpu, instance = _device(node, handle)
+    gpu, instance = handles.device_behind(node, handle)
     if instance is not None:
-        raise RefusedError(Code.NOT_SUPPORTED)  # events of MIG devices come on their GPU
+        raise handles.RefusedError(Code.NOT_SUPPORTED)  # events of MIG devices come on their GPU
     if kinds & ~XID_EVENT:
-        raise RefusedError(Code.NOT_SUPPORTED)
-    event_set_of(node, event_set).gpus.add(gpu.index)
+        raise handles.RefusedError(Code.NOT_SUPPORTED)
+    handles.event_set_behind(node, event_set).gpus.add(gpu.index)
     return []
 
 
 def _wait(node: Node, _process: str, handle: int, _timeout_ms: int) -> Out:
     """Take what is there; the waiting itself is the owner's."""
-    event_set = event_set_of(node, handle)
+    event_set = handles.event_set_behind(node, handle)
     if not event_set.events:
         lost = any(node.gpus[index].lost for index in event_set.gpus)
-        raise RefusedError(Code.GPU_IS_LOST if lost else Code.TIMEOUT)
+        raise handles.RefusedError(Code.GPU_IS_LOST if lost else Code.TIMEOUT)
     event = event_set.events.popleft()
     instance = event.instance
     return [
         {
-            "device": _GPU | event.gpu,
+            "device": handles.GPU | event.gpu,
             "eventType": XID_EVENT,
             "eventData": event.xid,
             "gpuInstanceId": NO_INSTANCE if instance is None else instance.gpu_instance,
@@ -298,8 +225,8 @@ def _wait(node: Node, _process: str, handle: int, _timeout_ms: int) -> Out:
 
 
 def _event_set_free(node: Node, _process: str, handle: int) -> Out:
-    event_set_of(node, handle)
-    del node.event_sets[handle & _NUMBER]
+    handles.event_set_behind(node, handle)
+    del node.event_sets[handle & handles.NUMBER]
     return []
 
 

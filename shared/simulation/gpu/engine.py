@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.nvml.errors import Code
-from shared.simulation.gpu import answers, faults
+from shared.simulation.gpu import answers, faults, handles
 from shared.simulation.gpu.state import CallFault, Gpu, Instance, Node, Xid
 
 FALLEN_OFF_THE_BUS = 79  # the XID after which a GPU no longer answers
@@ -28,7 +28,7 @@ class Engine:
 
     def strike(self, symbol: str, args: list[Any]) -> CallFault | None:
         """Count a call against the faults in force, and return the one that it meets."""
-        gpu = answers.gpu_of(self._node, symbol, args)
+        gpu = handles.gpu_of(self._node, symbol, args)
         struck = [fault for fault in self._node.faults if fault.strikes(symbol, gpu)]
         return struck[0] if struck else None
 
@@ -37,8 +37,8 @@ class Engine:
         if symbol != answers.WAIT:
             return True
         try:
-            event_set = answers.event_set_of(self._node, args[0])
-        except answers.RefusedError:
+            event_set = handles.event_set_behind(self._node, args[0])
+        except handles.RefusedError:
             return True
         return bool(event_set.events) or any(
             self._node.gpus[index].lost for index in event_set.gpus
@@ -52,7 +52,7 @@ class Engine:
             return Code.UNINITIALIZED, []
         try:
             return Code.SUCCESS, answers.ANSWERS[symbol](self._node, process, *args)
-        except answers.RefusedError as refused:
+        except handles.RefusedError as refused:
             return refused.code, []
 
     def leave(self, process: str) -> None:
