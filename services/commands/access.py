@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import logging
 import pathlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -108,6 +109,7 @@ async def read_book(bus: Bus) -> book.Book:
 
 def run(work: Callable[[], Awaitable[int]], name: str) -> int:
     """Run a command to its exit status; what goes wrong outside of it is a sentence and 1."""
+    logging.getLogger().addHandler(logging.NullHandler())  # one sentence at the end is enough
     try:
         return asyncio.run(_awaited(work))
     except (AwayError, errors.BusError, OSError) as error:

@@ -31,11 +31,13 @@ async def show(arguments: argparse.Namespace) -> int:
     """Read the bus and print; status 1 where the node is not known."""
     async with access.opened(arguments) as bus:
         book = await access.read_book(bus)
+    if not book.nodes:
+        sys.stderr.write("slicewire status: no node has said anything on this bus yet\n")
     form = fleet.form(book.states())
     if arguments.node is not None:
         form["nodes"] = [node for node in form["nodes"] if node["name"] == arguments.node]
-        if not form["nodes"]:
-            known = ", ".join(book.nodes) or "none"
+        if book.nodes and not form["nodes"]:
+            known = ", ".join(book.nodes)
             sys.stderr.write(f"slicewire status: no node {arguments.node}; known: {known}\n")
     if arguments.output == "json":
         access.print_json(form)
@@ -47,8 +49,6 @@ async def show(arguments: argparse.Namespace) -> int:
 def write(form: Mapping[str, Any], console: Console) -> None:
     """Write the answer for people."""
     signs = view.marks(console)
-    if not form["nodes"]:
-        console.print("no node has said anything yet")
     for node in form["nodes"]:
         console.print(Text(node["name"], style="bold").append_text(_config(node["config"])))
         for gpu in node["gpus"]:
@@ -75,5 +75,8 @@ def _gpu(gpu: Mapping[str, Any], signs: view.Marks) -> Text:
 
 
 def _services(services: Mapping[str, Any]) -> Text:
-    said = [f"{name} {each['version'] or '?'}, {each['seen']}" for name, each in services.items()]
+    said = [
+        f"{name} {each['version'] or '?'} at {view.moment(each['seen'])}"
+        for name, each in services.items()
+    ]
     return Text(f"  last heard: {'; '.join(said) or 'nobody'}", style="dim")

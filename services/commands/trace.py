@@ -67,7 +67,7 @@ def as_form(trace: spantree.Trace, linked: Sequence[spantree.Trace]) -> dict[str
         "milliseconds": round((trace.end_ns - trace.start_ns) / 1e6, 3),
         "whole": trace.whole,
         "spans": [branch.form() for branch in trace.roots],
-        "linked": [each.trace_id for each in linked],
+        "linked": [{"trace": each.trace_id, "name": each.spans[0].name} for each in linked],
     }
 
 
@@ -83,4 +83,4 @@ def write(form: dict[str, Any], console: Console) -> None:
     if not form["whole"]:
         console.print(Text("some spans of this trace are missing", style="yellow"))
     for each in form["linked"]:
-        console.print(Text(f"linked: trace {each}", style="dim"))
+        console.print(Text(f"linked: {each['name']}, trace {each['trace']}", style="dim"))

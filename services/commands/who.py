@@ -8,12 +8,13 @@ import sys
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 
 from services.commands import access
 from services.views import console as view
 from services.views import holders
 from services.views.book import Book
+
+HEADING = ("NODE", "GPU", "POD", "CONTAINER", "RESOURCE", "SLOT", "SINCE")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -69,17 +70,17 @@ def write(found: Sequence[holders.HolderRow], console: Console) -> None:
     if not found:
         console.print("nobody")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("NODE", "GPU", "POD", "CONTAINER", "RESOURCE", "SLOT", "SINCE"):
-        table.add_column(title, no_wrap=True, overflow="fold")
-    for row in found:
-        table.add_row(
-            row.node,
-            "?" if row.gpu is None else str(row.gpu),
-            row.pod or "(not yet known)",
-            row.container or "",
-            row.resource,
-            row.slot,
-            row.since or "",
-        )
-    console.print(table)
+    for line in view.columns([HEADING, *map(_words, found)]):
+        console.print(line)
+
+
+def _words(row: holders.HolderRow) -> tuple[str, ...]:
+    return (
+        row.node,
+        "?" if row.gpu is None else str(row.gpu),
+        row.pod or "(not yet known)",
+        row.container or "",
+        row.resource,
+        row.slot,
+        view.moment(row.since),
+    )

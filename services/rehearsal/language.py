@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from services.reconfigurer.controller import values
 from services.rehearsal import cast, steps
 from services.rehearsal.spot import Spot
 from services.rehearsal.story import Node, Step, Story
@@ -38,7 +40,7 @@ def read(text: str, file: str) -> Story:
         file=file,
         nodes=nodes,
         config_maps=_config_maps(parts.get("configMaps")),
-        values=parts["values"].plain() if "values" in parts else {},
+        values=_values(parts["values"]) if "values" in parts else {},
         steps=_steps(root, parts, nodes),
     )
     found.settle()
@@ -65,6 +67,20 @@ def _config_maps(spot: Spot | None) -> dict[str, dict[str, str]]:
         name: {key: each.written() for key, each in data.items()}
         for name, data in ((name, one.mapping()) for name, one in spot.mapping().items())
     }
+
+
+def _values(spot: Spot) -> dict[str, Any]:
+    """Read chart values; names that the chart does not have are refused."""
+    spot.mapping()
+    if not spot.is_map:
+        return {}
+    given: dict[str, Any] = spot.plain()
+    try:
+        values.variables(given)
+    except RefusedError as refused:
+        for problem in refused.problems:
+            spot.refuse(f"{problem.path}: {problem.message}", problem.suggestion)
+    return given
 
 
 def _steps(root: Spot, parts: Mapping[str, Spot], nodes: tuple[Node, ...]) -> tuple[Step, ...]:

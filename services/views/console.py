@@ -45,6 +45,21 @@ def bar(counts: Mapping[str, int], signs: Marks) -> Text:
     return text.append("  " if counts else "").append(bars.words(counts))
 
 
+def columns(rows: Sequence[Sequence[str]]) -> list[Text]:
+    """Align rows of words; the first row is the heading. Nothing is ever cut: people copy ids."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    lines = [
+        "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return [Text(lines[0], style="bold"), *(Text(line) for line in lines[1:])]
+
+
+def moment(stamp: str | None) -> str:
+    """A time of the JSON forms, to the second."""
+    return f"{stamp.partition('.')[0].rstrip('Z')}Z" if stamp else "never"
+
+
 def duration(milliseconds: float) -> str:
     """A length of time with the digits that matter."""
     if milliseconds >= 10_000:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,24 +80,33 @@ def traces(spans: Iterable[SpanRecord]) -> tuple[Trace, ...]:
 
 
 def linked(trace: Trace, among: Sequence[Trace]) -> tuple[Trace, ...]:
-    """The traces reached from `trace` by links in either direction, without itself."""
-    reached = {trace.trace_id: trace}
-    growing = True
-    while growing:
-        near = [each for each in among if each.trace_id not in reached and _touches(each, reached)]
-        reached |= {each.trace_id: each for each in near}
-        growing = bool(near)
-    return tuple(each for each in reached.values() if each.trace_id != trace.trace_id)
+    """The traces that `trace` goes back to by links, and those that go back to it, oldest first.
+
+    Two traces that only go back to the same third one are not linked.
+    """
+    causes = _closure(
+        trace, lambda each: [other for other in among if other.trace_id in each.links]
+    )
+    effects = _closure(
+        trace, lambda each: [other for other in among if each.trace_id in other.links]
+    )
+    found = {each.trace_id: each for each in (*causes, *effects) if each is not trace}
+    return tuple(sorted(found.values(), key=lambda each: each.start_ns))
+
+
+def _closure(trace: Trace, near: Callable[[Trace], list[Trace]]) -> list[Trace]:
+    reached, waiting = {trace.trace_id: trace}, [trace]
+    while waiting:
+        for each in near(waiting.pop()):
+            if each.trace_id not in reached:
+                reached[each.trace_id] = each
+                waiting.append(each)
+    return list(reached.values())
 
 
 def _trace_of(link: str) -> str:
     _, _, rest = link.partition("-")
     return rest.partition("-")[0] or link
-
-
-def _touches(trace: Trace, reached: dict[str, Trace]) -> bool:
-    named = any(trace.trace_id in other.links for other in reached.values())
-    return named or not trace.links.isdisjoint(reached)
 
 
 def _trace(trace_id: str, spans: list[SpanRecord]) -> Trace:

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from services.reconfigurer.controller import values
 from services.rehearsal.embedded.node import EmbeddedNode
 from services.rehearsal.embedded.processes import Process, environment
 from services.rehearsal.story import Service, Story
@@ -30,6 +31,7 @@ NAMESPACE = "slicewire"
 READY_S = 20.0
 LOOK_S = 0.02
 MOST_ROOT = 40  # bytes of a path that leave room for the longest socket name below
+LEASE_S = "3"  # a leader that was killed is waited for so long; the chart says 15
 LAG_S = 1.5  # of a stale scheduler: more than a rehearsal's status period
 
 
@@ -174,13 +176,13 @@ def _controller(story: Story, logs: pathlib.Path, api_url: str, broker: Broker) 
     flags = {
         "--api-url": api_url,
         "--namespace": NAMESPACE,
-        "--lease-seconds": "3",
         "--bus-url": broker.url,
         "--bus-user": user,
         "--bus-password-file": str(password_file),
     }
     words = ("reconfigurer", "controller", *(word for pair in flags.items() for word in pair))
-    return Process("controller", words, logs / "controller.log", environment({}))
+    variables = {"SLICEWIRE_LEASE_SECONDS": LEASE_S} | values.variables(story.values)
+    return Process("controller", words, logs / "controller.log", environment(variables))
 
 
 def _put_config_maps(api: ApiServer, story: Story) -> None:

@@ -41,6 +41,13 @@ class Process:
         return self._process is not None and self._process.returncode is None
 
     @property
+    def pid(self) -> int:
+        """The process's number; LookupError where it does not run."""
+        if self._process is None:
+            raise LookupError(f"the {self.name} does not run")
+        return self._process.pid
+
+    @property
     def ended_badly(self) -> str:
         """A sentence about a process that ended by itself, empty while there is none."""
         if self._process is None or self._process.returncode in (None, 0):

@@ -116,7 +116,8 @@ STEPS: dict[str, tuple[str, object]] = {
         Fault(node="gpu-a.lan", heal=True, what={"gpu": 1, "lost": True}),
     ),
     "nvml": (
-        "- fault: {node: gpu-a.lan, nvml: {call: nvmlDeviceGetUUID, error: UNKNOWN, nth: 2, times: 3}}",
+        "- fault: {node: gpu-a.lan,"
+        " nvml: {call: nvmlDeviceGetUUID, error: UNKNOWN, nth: 2, times: 3}}",
         Fault(
             node="gpu-a.lan",
             heal=False,
@@ -383,6 +384,11 @@ FRAMES: dict[str, tuple[str, str, str]] = {
         NODES.replace("gpu-a.lan", "gpu_a"),
         "nodes[0].name",
         "write one like gpu-a.lan",
+    ),
+    "unknown chart value": (
+        NODES + "values: {sharing: {defautKey: any}}\n",
+        "values",
+        'did you mean "sharing.defaultKey"?',
     ),
     "node twice": (NODES + "  - {name: gpu-a.lan}\n", "nodes[1]", "give each node its own name"),
 }
