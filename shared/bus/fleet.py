@@ -89,6 +89,7 @@ class FleetWriter(Generic[M]):
             )
 
     async def _look(self, session: Session) -> None:
+        self._keeper.look_begins()
         seen: set[str] = set()
         async for message in session.read(self._bucket.stream, self._bucket.key("*")):
             seen.add(_token(message))

@@ -10,16 +10,19 @@ from __future__ import annotations
 import asyncio
 import collections
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from shared.bus import errors
 from shared.bus.connection import Bus
 from shared.contract import messages, permissions, table
 from shared.contract.messages import Fact, FactKind, SpanRecord, Spans
+from shared.contract.table import Log
 from shared.runtime import backoff, clock
 
 log = logging.getLogger(__name__)
+M = TypeVar("M")
 FACTS, SPANS = table.log("facts"), table.log("spans")
 KEPT_FACTS = 1000
 KEPT_SPANS = 5000
@@ -35,19 +38,53 @@ class _Entry:
     headers: Mapping[str, str]
 
 
+class _Outlet:
+    """Sends one entry after the other, each until the stream has it or refuses it."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.dropped = 0
+        self._bus = bus
+        self._complaint = ""
+
+    async def send(self, entry: _Entry) -> None:
+        waits = backoff.Backoff()
+        while True:
+            session = await self._bus.session()
+            try:
+                await session.store(entry.subject, entry.data, entry.headers)
+            except errors.RejectedError as error:
+                self._drop(str(error))
+                return
+            except errors.BusError as error:
+                log.debug("%s: %s", entry.subject, error)
+                await clock.sleep(waits.next())
+            else:
+                return
+
+    def _drop(self, reason: str) -> None:
+        self.dropped += 1
+        level = logging.DEBUG if reason == self._complaint else logging.ERROR
+        log.log(level, "entries of our logs are refused and dropped: %s", reason)
+        self._complaint = reason
+
+
 class FactWriter:
     """Appends facts, in the order they were published."""
 
     def __init__(self, bus: Bus, node: str) -> None:
-        self.dropped = 0
-        self._bus = bus
+        self._outlet = _Outlet(bus)
         self._place = permissions.place(bus.role, node)
         self._facts: collections.deque[tuple[Fact, str]] = collections.deque(maxlen=KEPT_FACTS)
         self._some = asyncio.Event()
 
+    @property
+    def dropped(self) -> int:
+        """How many facts were lost: too many while away, or refused."""
+        return self._outlet.dropped
+
     def publish(self, fact: Fact, traceparent: str = "") -> None:
         """Take a fact; while the bus is away the oldest go first."""
-        self.dropped += len(self._facts) == KEPT_FACTS
+        self._outlet.dropped += len(self._facts) == KEPT_FACTS
         self._facts.append((fact, traceparent))
         self._some.set()
 
@@ -57,7 +94,7 @@ class FactWriter:
             await self._some.wait()
             self._some.clear()
             while self._facts:
-                await _send(self._bus, self._entry(*self._facts.popleft()))
+                await self._outlet.send(self._entry(*self._facts.popleft()))
 
     def _entry(self, fact: Fact, traceparent: str) -> _Entry:
         headers = {MESSAGE_ID: fact.id} | ({"traceparent": traceparent} if traceparent else {})
@@ -68,17 +105,21 @@ class SpanWriter:
     """Appends finished spans in batches, one message for each trace in a batch."""
 
     def __init__(self, bus: Bus, node: str, service: str) -> None:
-        self.dropped = 0
-        self._bus = bus
-        self._node = node
+        self._outlet = _Outlet(bus)
+        self._stamp = bus.stamp(node)
         self._service = service
         self._place = permissions.place(bus.role, node)
         self._spans: collections.deque[SpanRecord] = collections.deque(maxlen=KEPT_SPANS)
         self._some = asyncio.Event()
 
+    @property
+    def dropped(self) -> int:
+        """How many entries were lost: spans that were too many while away, batches refused."""
+        return self._outlet.dropped
+
     def add(self, span: SpanRecord) -> None:
         """Take a span; while the bus is away the oldest go first."""
-        self.dropped += len(self._spans) == KEPT_SPANS
+        self._outlet.dropped += len(self._spans) == KEPT_SPANS
         self._spans.append(span)
         self._some.set()
 
@@ -92,10 +133,10 @@ class SpanWriter:
                 count = min(BATCH_SPANS, len(self._spans))
                 batch = [self._spans.popleft() for _ in range(count)]
                 for trace_id, spans in _by_trace(batch).items():
-                    await _send(self._bus, self._entry(trace_id, spans))
+                    await self._outlet.send(self._entry(trace_id, spans))
 
     def _entry(self, trace_id: str, spans: tuple[SpanRecord, ...]) -> _Entry:
-        message = Spans(stamp=self._bus.stamp(self._node), spans=spans)
+        message = Spans(stamp=self._stamp, spans=spans)
         headers = {MESSAGE_ID: f"{self._service}-{spans[0].span_id}"}
         return _Entry(SPANS.subject(self._place, trace_id), messages.encode(message), headers)
 
@@ -106,12 +147,8 @@ async def read_spans(bus: Bus, trace_id: str = "*") -> list[SpanRecord]:
     Raises:
         BusError: the bus did not answer.
     """
-    session = await bus.session()
-    return [
-        span
-        async for message in session.read(SPANS.stream, SPANS.subject("*", trace_id))
-        for span in messages.decode(Spans, message.data).spans
-    ]
+    subject = SPANS.subject("*", trace_id)
+    return [span async for batch in _entries(bus, SPANS, Spans, subject) for span in batch.spans]
 
 
 async def read_facts(bus: Bus, node: str = "", kind: FactKind | None = None) -> list[Fact]:
@@ -120,28 +157,18 @@ async def read_facts(bus: Bus, node: str = "", kind: FactKind | None = None) -> 
     Raises:
         BusError: the bus did not answer.
     """
-    session = await bus.session()
     subject = FACTS.subject(table.node_token(node) or "*", kind or "*")
-    return [
-        messages.decode(Fact, message.data) async for message in session.read(FACTS.stream, subject)
-    ]
+    return [fact async for fact in _entries(bus, FACTS, Fact, subject)]
 
 
-async def _send(bus: Bus, entry: _Entry) -> None:
-    """Send one entry until the stream has it or refuses it."""
-    waits = backoff.Backoff()
-    while True:
-        session = await bus.session()
+async def _entries(bus: Bus, source: Log, kind: type[M], subject: str) -> AsyncIterator[M]:
+    """All readable entries on a subject; one that cannot be read hides no other."""
+    session = await bus.session()
+    async for message in session.read(source.stream, subject):
         try:
-            await session.store(entry.subject, entry.data, entry.headers)
-        except errors.RejectedError as error:
-            log.error("%s was not written: %s", entry.subject, error)
-            return
-        except errors.BusError as error:
-            log.debug("%s: %s", entry.subject, error)
-            await clock.sleep(waits.next())
-        else:
-            return
+            yield messages.decode(kind, message.data)
+        except messages.UnreadableError as error:
+            log.warning("skipped an entry of %s: %s", source.name, error)
 
 
 def _by_trace(spans: Iterable[SpanRecord]) -> dict[str, tuple[SpanRecord, ...]]:

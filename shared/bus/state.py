@@ -116,6 +116,7 @@ class StateWriter(Generic[M]):
             )
 
     async def _look(self, session: Session) -> None:
+        self._keeper.look_begins()
         for token in (table.STORE_KEY, self._token):
             message = await session.get(self._bucket.stream, self._bucket.key(token))
             self._keeper.looked(token, message)

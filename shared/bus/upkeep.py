@@ -72,10 +72,15 @@ class Upkeep:
             self._keys[token].stands = False
 
     def see_refused(self, token: str, data: bytes) -> None:
-        """The store will not take this value: it is not due again until another is wanted."""
+        """The store will not take this value: it is not due until `forgive`, or another one."""
         key = self._keys.get(token)
         if key is not None and key.data == data:
             key.refused = True
+
+    def forgive(self) -> None:
+        """Let what was refused be due again: a full disk is not full for ever."""
+        for key in self._keys.values():
+            key.refused = False
 
     def tokens(self) -> tuple[str, ...]:
         """All keys under which something should stand."""

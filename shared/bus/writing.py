@@ -38,6 +38,10 @@ class Keeper:
         self._upkeep.want(token, message, traceparent)
         self._wake.set()
 
+    def look_begins(self) -> None:
+        """A look at the bucket begins: what was refused before it may be tried once more."""
+        self._upkeep.forgive()
+
     def take(self, message: Message) -> None:
         """Something was stored in the bucket: note what now stands there."""
         token = message.headers.get(freshness.SUBJECT, "").rpartition(".")[2]

@@ -111,6 +111,15 @@ async def test_entries_wait_for_their_stream_and_the_oldest_are_dropped(broker: 
     assert [each.at_ns for each in facts] == list(range(10, logs.KEPT_FACTS + 10))
 
 
+async def test_an_entry_that_cannot_be_read_hides_no_other(stocked: Broker) -> None:
+    """A newer version's fact is left out, the others are listed."""
+    async with administrator(stocked) as admin, opened(stocked, Role.COMMAND) as view:
+        newer = messages.encode(fact(1)).replace(b'"schema":1', b'"schema":2')
+        for data in (newer, b"no JSON", messages.encode(fact(2))):
+            await admin.ask("facts.gpu-b.granted", data)
+        assert await logs.read_facts(view) == [fact(2)]
+
+
 async def test_a_fact_that_is_too_large_does_not_stop_the_others(stocked: Broker) -> None:
     """The server would close the connection on it, so it is never sent."""
     async with (

@@ -95,6 +95,7 @@ async def test_a_refused_write_is_never_seen_by_a_node(stocked: Broker) -> None:
         running(state.StateReader(bus, INTENT, NODE, received.append).run()),
     ):
         await controller.ask(KEY, messages.encode(intent(NODE, "first", 1)))
+        await eventually(lambda: received)
         refused = messages.encode(intent(NODE, "refused", 1))
         answer = await controller.ask(KEY, refused, Nats_Expected_Last_Subject_Sequence="999")
         assert b"wrong last sequence" in answer.data

@@ -1,0 +1,109 @@
+"""The write path as a state machine: the newest wanted value ends up standing.
+
+The machine holds a true bucket. Writes are stored, refused or lost, acknowledgements are lost or
+late, others write, stores vanish. When all is quiet, doing what is due makes wanted and standing
+equal, and then nothing is due.
+"""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from shared.bus.upkeep import Upkeep
+from shared.contract import messages, table
+from shared.contract.messages import Hold, Stamp
+
+HOLD = table.bucket("hold")
+TOKENS = st.sampled_from(["gpu-a_example", "gpu-b"])
+ANY = st.integers(min_value=0)
+
+
+class WritePath(RuleBasedStateMachine):
+    """Two keys of one bucket, one writer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.upkeep = Upkeep(HOLD)
+        self.wanted: dict[str, str] = {}
+        self.store = 10
+        self.sequence = 1
+        self.stands: dict[str, tuple[int, bytes]] = {}
+        self.unheard: list[tuple[str, int, bytes]] = []
+        self.count = 0
+
+    def _put(self, token: str) -> tuple[int, bytes]:
+        outgoing = self.upkeep.outgoing(token)
+        assert outgoing.subject == HOLD.key(token)
+        self.sequence += 1
+        self.stands[token] = (self.sequence, outgoing.data)
+        self.unheard.append((token, self.sequence, outgoing.data))
+        return self.stands[token]
+
+    @rule(token=TOKENS)
+    def a_value_is_wanted(self, token: str) -> None:
+        """The service puts."""
+        self.count += 1
+        self.wanted[token] = f"value {self.count}"
+        stamp = Stamp(node=table.node_of_token(token), writer="w")
+        self.upkeep.want(token, Hold(stamp=stamp, reason=self.wanted[token]), "")
+
+    @rule()
+    def the_store_is_looked_at(self) -> None:
+        """`_store` is got or heard."""
+        self.upkeep.learn_store(self.store)
+
+    @precondition(lambda self: self.upkeep.due())
+    @rule(which=ANY, acknowledged=st.booleans())
+    def a_due_value_is_put(self, which: int, acknowledged: bool) -> None:
+        """It is stored; the acknowledgement may be lost."""
+        due = self.upkeep.due()
+        token = due[which % len(due)]
+        sequence, data = self._put(token)
+        if acknowledged:
+            self.upkeep.see(token, sequence, data)
+
+    @rule(token=TOKENS)
+    def somebody_else_writes(self, token: str) -> None:
+        """Another value stands under a key of ours."""
+        self.sequence += 1
+        self.stands[token] = (self.sequence, b"theirs")
+        self.unheard.append((token, self.sequence, b"theirs"))
+
+    @precondition(lambda self: self.unheard)
+    @rule(which=ANY)
+    def a_stored_value_is_heard(self, which: int) -> None:
+        """In any order; what is never chosen is lost."""
+        self.upkeep.see(*self.unheard.pop(which % len(self.unheard)))
+
+    @rule()
+    def the_store_vanishes(self) -> None:
+        """And is made anew, empty; what was on its way is gone."""
+        self.store += 1
+        self.sequence = 1
+        self.stands.clear()
+        self.unheard.clear()
+
+    @invariant()
+    def only_what_is_wanted_is_due(self) -> None:
+        """And nothing before a store is known."""
+        assert set(self.upkeep.due()) <= set(self.wanted)
+        assert self.upkeep.store or not self.upkeep.due()
+
+    def teardown(self) -> None:
+        """A look at everything and one round of writing, and the wanted values stand."""
+        self.upkeep.learn_store(self.store)
+        for token in self.wanted:
+            if token in self.stands:
+                self.upkeep.see(token, *self.stands[token])
+            else:
+                self.upkeep.see_nothing(token)
+        for token in self.upkeep.due():
+            self.upkeep.see(token, *self._put(token))
+        assert self.upkeep.due() == ()
+        for token, reason in self.wanted.items():
+            value = messages.decode(Hold, self.stands[token][1])
+            assert (value.reason, value.stamp.store) == (reason, self.store)
+
+
+TestWritePath = WritePath.TestCase

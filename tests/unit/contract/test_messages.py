@@ -1,0 +1,107 @@
+"""Messages survive the way to bytes and back, and old and new versions live side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from shared.contract import messages, table
+from shared.contract.generation import Generation
+from shared.contract.messages import (
+    SCHEMA,
+    Fact,
+    Hold,
+    Intent,
+    Inventory,
+    Ledger,
+    Progress,
+    SpanRecord,
+    Spans,
+    Stamp,
+    UnreadableError,
+)
+
+KINDS = [pytest.param(each.message, id=each.name) for each in (*table.BUCKETS, *table.LOGS)]
+NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)  # JSON has no others
+VALUES = TEXTS | st.integers(-5, 5) | st.booleans() | FINITE
+FEW = hypothesis.settings(max_examples=15, deadline=None)
+
+st.register_type_strategy(Generation, st.builds(Generation, NUMBERS, NUMBERS))
+st.register_type_strategy(
+    Stamp,
+    st.builds(Stamp, node=TEXTS, writer=TEXTS, store=NUMBERS, generation=st.from_type(Generation)),
+)
+
+st.register_type_strategy(
+    SpanRecord,
+    st.builds(
+        SpanRecord,
+        start_ns=NUMBERS,
+        end_ns=NUMBERS,
+        attributes=st.dictionaries(TEXTS, VALUES, max_size=3),
+        links=st.lists(TEXTS, max_size=2).map(tuple),
+    ),
+)
+
+
+def some(kind: type[Any]) -> st.SearchStrategy[Any]:
+    """Messages of a kind, with every field filled by its type."""
+    return st.from_type(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@FEW
+@given(data=st.data())
+def test_a_message_comes_back_as_it_was(kind: type[Any], data: st.DataObject) -> None:
+    """Decoding what was encoded gives an equal message, and equal bytes again."""
+    message = data.draw(some(kind))
+    written = messages.encode(message)
+    read = messages.decode(kind, written)
+    assert read == message
+    assert messages.encode(read) == written
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@FEW
+@given(data=st.data())
+def test_unknown_keys_are_tolerated(kind: type[Any], data: st.DataObject) -> None:
+    """A newer writer may say more, at the top and inside the stamp."""
+    message = data.draw(some(kind))
+    body = json.loads(messages.encode(message))
+    body["of_a_later_version"] = {"x": 1}
+    body["stamp"]["of_a_later_version"] = 1
+    assert messages.decode(kind, json.dumps(body).encode()) == message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@FEW
+@given(data=st.data())
+def test_a_newer_schema_is_refused(kind: type[Any], data: st.DataObject) -> None:
+    """Known keys may have changed their meaning, so the reader says what to do instead."""
+    message = data.draw(some(kind))
+    newer = dataclasses.replace(
+        message, stamp=dataclasses.replace(message.stamp, schema=SCHEMA + 1)
+    )
+    with pytest.raises(UnreadableError, match="update slicewire on this side"):
+        messages.decode(kind, messages.encode(newer))
+
+
+@pytest.mark.parametrize("data", [b"", b"no JSON", b"[]", b"{}", b'{"stamp": {"node": "x"}}'])
+def test_what_is_no_message_is_said_to_be_none(data: bytes) -> None:
+    """The error names the kind and the place."""
+    with pytest.raises(UnreadableError, match=r"^Hold: "):
+        messages.decode(Hold, data)
+
+
+def test_the_table_has_every_message() -> None:
+    """A message that no bucket or log carries would have no page and no permissions."""
+    carried = {each.message for each in (*table.BUCKETS, *table.LOGS)}
+    assert carried == {Intent, Inventory, Ledger, Hold, Progress, Fact, Spans}
