@@ -33,8 +33,10 @@ async def test_refused_by_a_fault(
     assert server.store.list("nodes") == []
 
 
-async def test_dropped_answer(server: ApiServer, cluster: Cluster) -> None:
-    """The write happened and the client was never told."""
+async def test_dropped_answer(
+    server: ApiServer, cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The write happened and the client was never told; that is no error of the server's."""
 
     async def drop_answers_of_writes(call: faults.Call) -> faults.Fault | None:
         return faults.DropAnswer() if call.method == "POST" else None
@@ -43,6 +45,7 @@ async def test_dropped_answer(server: ApiServer, cluster: Cluster) -> None:
     with pytest.raises(aiohttp.ServerDisconnectedError):
         await cluster.request("POST", NODES, node("n1"))
     assert server.store.get("nodes", "", "n1") is not None
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_delayed_request(server: ApiServer, cluster: Cluster) -> None:

@@ -23,6 +23,7 @@ from shared.simulation.kube.apiserver import (
     queries,
     refusals,
     reviews,
+    shapes,
     watching,
 )
 from shared.simulation.kube.apiserver.faults import Call, DropAnswer, Fault, Hook, Refuse
@@ -108,8 +109,8 @@ class Handler:
         group_version, steps = found
         review = reviews.find(group_version, steps[0])
         if review is not None and request.method == "POST":
-            body = await _read(request)
-            answer = reviews.answer(review, body if isinstance(body, dict) else {}, self._tokens)
+            question = shapes.as_object(await _read(request))
+            answer = reviews.answer(review, question, self._tokens)
             return _json(encoding.encode(answer), 201)
         target = paths.target(group_version, steps)
         form = forms.negotiate(request.headers.get("Accept", ""))

@@ -6,11 +6,11 @@ and commits what comes back. Old objects are never changed.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 
 from shared.simulation.kube.apiserver import (
     defaults,
+    encoding,
     kinds,
     moments,
     refusals,
@@ -51,7 +51,7 @@ class Deletion:
 def born(kind: Kind, namespace: str, body: Json, birth: Birth) -> Json:
     """Return the object that a create makes of its body."""
     check_body(kind, body)
-    data = copy.deepcopy(body)
+    data: Json = encoding.decode(encoding.encode(body))  # a copy, quicker than copy.deepcopy
     metadata = data["metadata"] = data.get("metadata") or {}
     if metadata.get("namespace", namespace) != namespace:
         raise refusals.bad_request(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from shared.simulation.kube.apiserver import kinds, moments
+from shared.simulation.kube.apiserver import kinds, moments, refusals
 from shared.simulation.kube.apiserver.encoding import Json
 from shared.simulation.kube.apiserver.kinds import Kind
 
@@ -91,6 +91,13 @@ _OF_KIND: dict[Kind, dict[str, Check]] = {
         "spec.maxUnavailable": _is_count_or_percentage,
     },
 }
+
+
+def as_object(body: Any) -> Json:
+    """Return a body that must be a JSON object; 400 if it is not."""
+    if not isinstance(body, dict):
+        raise refusals.bad_request("the body of the request must be a JSON object")
+    return body
 
 
 def check(kind: Kind, data: Json) -> None:

@@ -5,6 +5,7 @@ Pure; `rules` turns the causes of a written object into one 422.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -71,15 +72,22 @@ def _metadata(metadata: Json) -> Iterator[Cause]:
 
 
 def _qualified_name(field: str, key: str) -> Iterator[Cause]:
+    if fault := _fault_of_name(key):
+        yield _value(field, key, fault)
+
+
+@functools.lru_cache(maxsize=4096)  # the same few keys come with every write of every object
+def _fault_of_name(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix.lower())):
-        yield _value(field, key, "prefix part must be a lowercase RFC 1123 subdomain")
+        return "prefix part must be a lowercase RFC 1123 subdomain"
     if len(name) > 63 or not _WORD.fullmatch(name):
-        yield _value(field, key, "name part must be at most 63 characters of [-A-Za-z0-9_.]")
+        return "name part must be at most 63 characters of [-A-Za-z0-9_.]"
+    return ""
 
 
 def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def _data(data: Json) -> Iterator[Cause]:

@@ -165,10 +165,10 @@ class Watch:
             await response.write(b"".join(lines))
         if cut:
             drop_connection(request)
+            raise ConnectionResetError("cut off by a fault")
 
 
 def drop_connection(request: web.Request) -> None:
     """Cut a client off without a word, as a server that dies does."""
     if request.transport is not None:
         request.transport.abort()
-    raise ConnectionResetError("cut off by a fault")

@@ -18,6 +18,7 @@ from shared.simulation.kube.apiserver import (
     pods,
     queries,
     refusals,
+    shapes,
 )
 from shared.simulation.kube.apiserver.encoding import Json
 from shared.simulation.kube.apiserver.forms import Form
@@ -41,9 +42,7 @@ class Asked:
     @property
     def object(self) -> Json:
         """The body, which must be a JSON object; 400 if it is not."""
-        if not isinstance(self.body, dict):
-            raise refusals.bad_request("the body of the request must be a JSON object")
-        return self.body
+        return shapes.as_object(self.body)
 
     @property
     def where(self) -> tuple[kinds.Kind, str, str]:
