@@ -1,7 +1,9 @@
 """Small state files that survive crashes: versioned, checksummed, replaced in one step.
 
 bytes → envelope line (kind, version, boot id, SHA-256) + payload → temporary file → rename.
-The advertiser's inventory.json and the allocator's checkpoint are such files.
+The advertiser's inventory.json and the allocator's checkpoint are such files. There is no fsync:
+what a crash of the process leaves is whole, and after a crash of the machine the checksum tells,
+while the kubelet's own list says who holds what.
 """
 
 from __future__ import annotations
@@ -59,8 +61,6 @@ class Store:
         temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         with temporary.open("wb") as file:
             file.write(json.dumps(head).encode() + b"\n" + payload)
-            file.flush()
-            os.fsync(file.fileno())
         temporary.replace(self.path)
 
     def _read(self) -> Saved | None:
