@@ -79,6 +79,8 @@ class Endpoint:
             if look.kubelet is None:
                 pause = CHECK_EVERY_S
             elif look.kubelet != self._kubelet:
+                if await self._folder.look() != look:  # a kubelet that starts is seen in parts
+                    continue
                 pause = await self._register(look.kubelet)
             else:
                 pause = await self._check(look.kubelet)

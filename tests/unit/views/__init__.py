@@ -1,0 +1,1 @@
+"""What the bus says, as commands and rehearsals show it."""
