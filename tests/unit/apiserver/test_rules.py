@@ -203,3 +203,19 @@ def test_limits_become_requests(objects: Objects) -> None:
     body = {**POD, "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}}
     created = objects.create(kinds.POD, "ns", body).data()
     assert created["spec"]["containers"][0]["resources"]["requests"] == {"nvidia.com/gpu": "1"}
+
+
+def test_text_of_a_secret_becomes_data(objects: Objects) -> None:
+    """stringData is written and never read: it is kept as base64 data."""
+    body = {"metadata": {"name": "s"}, "stringData": {"user": "me"}}
+    created = objects.create(kinds.SECRET, "ns", body).data()
+    assert (created["type"], created["data"]) == ("Opaque", {"user": "bWU="})
+    assert "stringData" not in created
+
+
+def test_stale_precondition_keeps_an_object(objects: Objects) -> None:
+    """A deletion of a state that is no more is refused with 409."""
+    bound(objects)
+    with pytest.raises(Refused) as caught:
+        objects.delete(kinds.POD, "ns", "p", Deletion(resource_version="1"))
+    assert (caught.value.code, str(caught.value)[:3]) == (409, "409")

@@ -53,6 +53,8 @@ async def test_objects_and_address_outlive_a_restart(server: ApiServer, cluster:
     with pytest.raises(aiohttp.ClientConnectionError):
         await cluster.core.list_node()
     assert await server.start() == before
+    with pytest.raises(RuntimeError, match="stop it first"):
+        await server.start()
     assert [each.metadata.name for each in (await cluster.core.list_node()).items] == ["n1"]
 
 
