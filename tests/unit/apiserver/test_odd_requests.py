@@ -1,7 +1,8 @@
 """Requests that a real API server refuses, and how: code, reason and cause of each.
 
-The answers are those of a real kube-apiserver; every one of them is something that a client of
-ours could send by mistake.
+Each is something that a client of ours could send by mistake. The codes follow what a real
+kube-apiserver was seen to answer to such requests; the exact causes follow its documentation and
+have not been recorded from one.
 """
 
 from __future__ import annotations
