@@ -28,12 +28,12 @@ _MERGE = "<<"
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value as written; `plain` means neither quoted nor a block."""
+    """One value as written; `plain` means neither quoted nor a block, `literal` a `|` block."""
 
     place: Place
     text: str
     plain: bool
-    block: bool = False
+    literal: bool = False
     size: int = 1
 
 
@@ -125,7 +125,7 @@ class _Composer:
             return self._sequence(place, path, depth)
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(place, path, depth)
-        return Scalar(place, event.value, event.style in (None, ""), event.style in ("|", ">"))
+        return Scalar(place, event.value, event.style in (None, ""), event.style == "|")
 
     def _alias(self, event: Any, place: Place, path: str) -> Node:
         if event.anchor not in self.anchors:

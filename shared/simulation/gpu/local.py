@@ -1,4 +1,4 @@
-"""An engine in this process, for tests of what stands above pynvml: no owner, no socket."""
+"""An engine in this process, without owner and socket: for `slicewire plan`, and for tests."""
 
 from __future__ import annotations
 

@@ -1,0 +1,96 @@
+"""A ConfigMap manifest to its sharing texts, each knowing where it stands in the file.
+
+Called by `slicewire plan`, whose users have the manifest in a file and want mistakes to be told
+by the lines of that file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from shared.domain.errors import Place, Problem
+from shared.sharing import scalars, suggest, tree
+from shared.sharing.findings import Findings
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The value of one key. `place` is where the value begins, in a block that of its text."""
+
+    text: str
+    place: Place
+    literal: bool
+
+    def placed(self, problem: Problem) -> Problem:
+        """Return a problem of the text with its place in the file.
+
+        Only a literal block keeps the lines of its text; what stands in quotes is told by the
+        place of the value.
+        """
+        if not problem.line:
+            return problem
+        line, column = self.place.line, self.place.column
+        if self.literal:
+            line, column = line + problem.line - 1, column + problem.column - 1
+        return dataclasses.replace(problem, line=line, column=column)
+
+
+def texts(body: str) -> dict[str, Text] | None:
+    """Return the texts of the ConfigMap in a manifest; None where the file is no manifest.
+
+    Raises:
+        RefusedError: not YAML, no ConfigMap among the objects, more than one, or values that
+            are no texts.
+    """
+    findings = Findings()
+    documents = tree.documents(body, findings)
+    objects = [node for node in documents if isinstance(node, tree.Mapping) and _kind(node)]
+    if not objects:
+        return None
+    maps = [node for node in objects if _kind(node) == "ConfigMap"]
+    if len(maps) != 1:
+        kinds = suggest.listed(_kind(node) for node in objects)
+        message = f"the manifest holds {len(maps)} ConfigMaps ({kinds}), one is due"
+        findings.stop(objects[0].place, "", message)
+    found = _data(maps[0], body.split("\n"), findings)
+    findings.settle()
+    return found
+
+
+def _kind(node: tree.Mapping) -> str:
+    entry = node.entries.get("kind")
+    if entry is None or "apiVersion" not in node.entries:
+        return ""
+    return entry.value.text if isinstance(entry.value, tree.Scalar) else ""
+
+
+def _data(config_map: tree.Mapping, lines: list[str], findings: Findings) -> dict[str, Text]:
+    data = config_map.entries.get("data")
+    found: dict[str, Text] = {}
+    if data is None or not isinstance(data.value, tree.Mapping):
+        return found
+    for key, entry in data.value.entries.items():
+        value = entry.value
+        if isinstance(value, tree.Scalar) and _is_text(value):
+            found[key] = Text(value.text, _start(value, lines), value.literal)
+        else:
+            message = "the value of a ConfigMap's key is a text"
+            findings.add(value.place, tree.below("data", key), message, "write it as a block: |-")
+    return found
+
+
+def _is_text(value: tree.Scalar) -> bool:
+    return isinstance(scalars.resolve(value.text, plain=value.plain), str)
+
+
+def _start(value: tree.Scalar, lines: list[str]) -> Place:
+    """Find the first character of a block's text, by the indentation of its first full line."""
+    if not value.literal:
+        return value.place
+    inside = value.text.split("\n")
+    for number, line in enumerate(inside):
+        if line.strip():
+            indent = len(lines[value.place.line + number].rstrip("\r")) - len(line)
+            return Place(value.place.line + 1, indent + 1)
+    return value.place

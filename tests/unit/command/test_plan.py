@@ -1,0 +1,196 @@
+"""`slicewire plan`: one JSON object, exit status, places in the file."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from services.commands import plan
+
+CONFIG_MAP = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: sharing}
+data:
+  a100: |-
+    version: v1
+    sharing:
+      timeSlicing:
+        resources:
+        - {name: nvidia.com/gpu, replicas: 4, devices: [0, 5]}
+  default: |-
+    version: v1
+    flags: {migStrategy: mixed}
+    sharing:
+      timeSlicing:
+        renameByDefault: true
+        resources:
+        - {name: nvidia.com/gpu, replicas: 4}
+        - {name: nvidia.com/mig-1g.10gb, replicas: 2}
+"""
+STATE = """\
+instances: {0: [{profile: 1g.10gb, start: 0, holder: ns/pod}, {profile: 2g.20gb, start: 2}]}
+holders: {"nvidia.com/gpu": {"1": ns/a, "2::1": ns/b, "2::7": ns/c}}
+"""
+
+
+Ask = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def ask(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Run the command on texts; give its status and JSON object."""
+
+    def run(sharing: str, gpus: str, *words: str, state: str = "") -> tuple[int, dict[str, Any]]:
+        file, state_file = tmp_path / "sharing.yaml", tmp_path / "state.yaml"
+        file.write_text(sharing, encoding="utf-8")
+        state_file.write_text(state, encoding="utf-8")
+        asked = ["--sharing", str(file), "--gpus", gpus, "--state", str(state_file)]
+        status = plan.main([*asked, "-o", "json", *words])
+        form: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return status, form
+
+    return run
+
+
+def test_a_bare_text_on_catalogue_gpus(ask: Ask) -> None:
+    """The whole object, for one GPU."""
+    text = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}"
+    gpu = f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, 'plan/0/t4')}"
+    assert ask(text, "t4") == (
+        0,
+        {
+            "ok": True,
+            "errors": [],
+            "warnings": [],
+            "key": "",
+            "resources": {"nvidia.com/gpu": 2},
+            "labels": {
+                "nvidia.com/gpu.product": "Tesla-T4-SHARED",
+                "nvidia.com/gpu.count": "1",
+                "nvidia.com/gpu.replicas": "2",
+                "nvidia.com/gpu.sharing-strategy": "time-slicing",
+                "nvidia.com/gpu.memory": "15360",
+            },
+            "gpus": [
+                {
+                    "index": 0,
+                    "uuid": gpu,
+                    "model": "t4",
+                    "offers": [
+                        {
+                            "resource": "nvidia.com/gpu",
+                            "slots": [f"{gpu}::0", f"{gpu}::1"],
+                            "retiring": [],
+                        }
+                    ],
+                    "needs": {"modeChange": False, "reset": False},
+                    "unused": {"memoryMiB": 0, "slices": 0},
+                }
+            ],
+            "evictions": [],
+        },
+    )
+
+
+def test_a_manifest_with_instances_and_holders(ask: Ask) -> None:
+    """A key is chosen, MIG devices are multiplied, holders of the old name leave room for none."""
+    status, form = ask(CONFIG_MAP, "a100-80gb=2,t4", state=STATE)
+    assert (status, form["key"], form["warnings"]) == (0, "default", [])
+    assert form["resources"] == {
+        "nvidia.com/gpu": 0,
+        "nvidia.com/gpu.shared": 2,
+        "nvidia.com/mig-1g.10gb.shared": 2,
+        "nvidia.com/mig-2g.20gb": 1,
+    }
+    cut, whole, shared = form["gpus"]
+    assert [offer["retiring"] for offer in whole["offers"]] == [[], [whole["uuid"]]]
+    assert shared["offers"][1]["retiring"] == [f"{shared['uuid']}::1", f"{shared['uuid']}::7"]
+    assert cut["unused"]["slices"] == 4
+
+
+def test_a_refusal_is_told_by_the_lines_of_the_manifest(ask: Ask) -> None:
+    """What only the GPUs can refute has its place too."""
+    status, form = ask(CONFIG_MAP, "t4=2", "--key", "a100")
+    assert (status, form["ok"]) == (1, False)
+    (error,) = form["errors"]
+    assert error["path"] == "sharing.timeSlicing.resources[0].devices[1]"
+    assert (error["line"], error["column"]) == (10, 60)
+    assert "the node has no nvidia.com/gpu 5, it has 0, 1" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--key", "a10"], "there is no key a10, the keys are a100, default"),
+        (["--node-labels", "nvidia.com/device-plugin.config=a10"], "names the key a10, which is"),
+    ],
+)
+def test_an_absent_key_is_refused(ask: Ask, words: list[str], part: str) -> None:
+    """Named by flag or by the node's label."""
+    status, form = ask(CONFIG_MAP, "t4", *words)
+    assert (status, form["ok"]) == (1, False)
+    assert part in form["errors"][0]["message"]
+
+
+def test_the_node_label_chooses_the_key(ask: Ask) -> None:
+    """As on a node: the label comes before the key default."""
+    label = "nvidia.com/device-plugin.config=a100"
+    status, form = ask(CONFIG_MAP.replace(", 5", ""), "t4", "--node-labels", f"team=x,{label}")
+    assert (status, form["key"], form["resources"]) == (0, "a100", {"nvidia.com/gpu": 4})
+
+
+def test_nothing_selected_is_unshared_with_a_warning(ask: Ask) -> None:
+    """U017: two keys, none of which speaks for itself."""
+    status, form = ask(CONFIG_MAP.replace("default:", "t4:"), "t4")
+    assert (status, form["key"], form["resources"]) == (0, "", {"nvidia.com/gpu": 1})
+    assert "the ConfigMap has the keys a100, t4" in form["warnings"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "state", "part"),
+    [
+        ("t5", "", "did you mean t4?"),
+        ("t4=x", "", "write t4=<count>"),
+        (",", "", "names no GPU"),
+        ("t4=9999", "", "more than 64"),
+        ("t4", "modes: {}", "modes"),
+        ("t4", "mode: {3: on}", "speaks of GPU 3"),
+        ("t4", "mode: {0: on}", "cannot do MIG"),
+        ("t4", "holders: {nvidia.com/gpu: {'7::1': ns/a}}", "names the slot '7::1'"),
+        ("t4", "holders: {nvidia.com/gpu: {'0::1': pod}}", "holders"),
+        ("t4", "a: [", "is not YAML"),
+    ],
+)
+def test_a_wrong_call_ends_with_2(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], gpus: str, state: str, part: str
+) -> None:
+    """Unknown models and impossible states are mistakes of the call, told in a sentence."""
+    file, state_file = tmp_path / "sharing.yaml", tmp_path / "state.yaml"
+    file.write_text("version: v1", encoding="utf-8")
+    state_file.write_text(state, encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        plan.main(["--sharing", str(file), "--gpus", gpus, "--state", str(state_file)])
+    assert ended.value.code == 2
+    assert part in capsys.readouterr().err
+
+
+def test_people_see_bars_and_refusals_on_standard_error(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without -o json: a bar per resource, or the sentences of the refusal."""
+    file = tmp_path / "sharing.yaml"
+    file.write_text(CONFIG_MAP, encoding="utf-8")
+    assert plan.main(["--sharing", str(file), "--gpus", "t4"]) == 0
+    shown = capsys.readouterr().out
+    assert "nvidia.com/gpu.shared  □□□□  4 free" in shown
+    assert "no device of the node is a nvidia.com/mig-1g.10gb" in shown
+    assert plan.main(["--sharing", str(file), "--gpus", "t4", "--key", "a100"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"{file}: sharing.timeSlicing.resources[0].devices[1], line 10")

@@ -1,0 +1,97 @@
+"""ConfigMap manifests: their texts, and the places of mistakes in the file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shared.domain.errors import RefusedError
+from shared.sharing import load, manifest
+
+FILE = """\
+apiVersion: v1
+kind: Namespace
+metadata: {name: gpu}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: sharing}
+data:
+  literal: |-
+
+      # indented by more than two
+      sharing:
+        timeslicing: {}
+  quoted: "version: v1\\nsharing: {timeslicing: {}}\\n"
+  folded: >
+    version: v2
+"""
+
+
+def place(file: str, key: str) -> tuple[int, int]:
+    """Where the file has the first mistake of a key's text."""
+    texts = manifest.texts(file)
+    assert texts is not None
+    with pytest.raises(RefusedError) as caught:
+        load.load(texts[key].text)
+    problem = texts[key].placed(caught.value.problems[0])
+    return problem.line, problem.column
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_mistake_in_a_block_is_told_by_the_lines_of_the_file(ending: str) -> None:
+    """People search for the line that they see in their editor."""
+    assert place(FILE.replace("\n", ending), "literal") == (13, 9)
+
+
+@pytest.mark.parametrize(("key", "where"), [("quoted", (14, 11)), ("folded", (15, 11))])
+def test_a_mistake_in_another_form_is_told_by_the_place_of_the_value(
+    key: str, where: tuple[int, int]
+) -> None:
+    """Quoted and folded texts do not keep their lines."""
+    assert place(FILE, key) == where
+
+
+def test_the_manifest_of_another_f05_file_gives_the_inner_text() -> None:
+    """F05: Namespace and ConfigMap in one file; the inner text is what counts."""
+    texts = manifest.texts(FILE)
+    assert texts is not None
+    assert list(texts) == ["literal", "quoted", "folded"]
+
+
+def test_json_manifests_are_read() -> None:
+    """What `kubectl get -o json` prints."""
+    data = {"any": "version: v1\n"}
+    file = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "data": data}, indent=2)
+    texts = manifest.texts(file)
+    assert texts is not None
+    assert texts["any"].text == "version: v1\n"
+
+
+@pytest.mark.parametrize("text", ["", "version: v1", "a: 1\n---\nb: 2", "- 1"])
+def test_a_bare_text_is_no_manifest(text: str) -> None:
+    """Such a file is read as the sharing text itself."""
+    assert manifest.texts(text) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "part"),
+    [
+        ("apiVersion: v1\nkind: Secret\n", "holds 0 ConfigMaps (Secret)"),
+        (FILE + "---\napiVersion: v1\nkind: ConfigMap\n", "holds 2 ConfigMaps"),
+        ("apiVersion: v1\nkind: ConfigMap\ndata: {any: {a: b}}", "the value of a ConfigMap's key"),
+        ("apiVersion: v1\nkind: ConfigMap\ndata: {any: 4}", "data.any, line 3, column 13"),
+        ("apiVersion: v1\n\tkind: ConfigMap\n", "a tab stands in"),
+    ],
+)
+def test_a_manifest_without_one_config_map_of_texts_is_refused(file: str, part: str) -> None:
+    """The file is named for what it is."""
+    with pytest.raises(RefusedError) as caught:
+        manifest.texts(file)
+    assert part in str(caught.value)
+
+
+def test_a_config_map_without_data_has_no_texts() -> None:
+    """F23: created with nothing in it; selection says that it has no keys."""
+    assert manifest.texts("apiVersion: v1\nkind: ConfigMap\n") == {}
