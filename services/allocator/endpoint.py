@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from services.allocator import keeper as keepers
 from services.allocator import plugin as plugins
 from services.allocator import pod_resources, sight
-from services.allocator.folder import KUBELET, OURS, Folder, Identity
+from services.allocator.folder import KUBELET, OURS, Folder, Identity, Look
 from services.allocator.sight import Sight
 from shared.kubelet import sockets
 from shared.kubelet.v1beta1 import api_grpc, api_pb2
@@ -79,14 +79,12 @@ class Endpoint:
             if look.kubelet is None:
                 pause = CHECK_EVERY_S
             elif look.kubelet != self._kubelet:
-                if await self._folder.look() != look:  # a kubelet that starts is seen in parts
-                    continue
-                pause = await self._register(look.kubelet)
+                pause = await self._register(look)
             else:
-                pause = await self._check(look.kubelet)
+                pause = await self._check(look)
             await self._rest(pause)
 
-    async def _check(self, kubelet: Identity) -> float:
+    async def _check(self, look: Look) -> float:
         """Act on whom the kubelet counts with; two looks must agree that it is not us."""
         found = await self._see()
         if found is not Sight.OURS:
@@ -96,7 +94,7 @@ class Endpoint:
             if clock.loop_time() - self._since > STEADY_S:
                 self._waits.reset()
             await clock.sleep(self._waits.next())
-            return await self._register(kubelet)
+            return await self._register(look)
         self._step_back(foreign=found is Sight.FOREIGN)
         return CHECK_EVERY_S
 
@@ -119,8 +117,14 @@ class Endpoint:
             )
         self._stepped_back = foreign
 
-    async def _register(self, kubelet: Identity) -> float:
-        """Register; return how long to rest. A refusal or an absence is tried again."""
+    async def _register(self, look: Look) -> float:
+        """Register; return how long to rest. A refusal or an absence is tried again.
+
+        Not where the folder has changed since `look`: a kubelet that starts removes our socket
+        first and makes its own then, and must not be told of one that is gone.
+        """
+        if await self._folder.look() != look:
+            return 0.0
         request = api_pb2.RegisterRequest(
             version=VERSION,
             endpoint=self.name,
@@ -134,7 +138,7 @@ class Endpoint:
             pause = self._waits.next()
             log.info("%s is not registered: %s; again", self.plugin.resource, error)
             return pause
-        self._kubelet = kubelet
+        self._kubelet = look.kubelet
         self._since = clock.loop_time()
         self._stepped_back = False
         self._keeper.registered(self.plugin.resource)
