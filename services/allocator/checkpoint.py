@@ -66,7 +66,7 @@ def recall(payload: bytes, *, same_boot: bool, now_ns: int) -> State:
     memory = messages.decode(Memory, payload)
     state = State(
         grants={grant.key: grant for grant in memory.grants},
-        ended=frozenset(((row.resource, row.slot), row.holder) for row in memory.ended),
+        ended={((row.resource, row.slot), row.holder): 0 for row in memory.ended},
         inventory=memory.inventory,
         confirmed=memory.confirmed and same_boot,
         hold=memory.hold if same_boot else None,

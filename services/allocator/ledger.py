@@ -20,7 +20,7 @@ EXPIRY_NS = 10_000_000_000  # two Lists this far apart that do not show a grant 
 RELEASE_NS = 1_500_000_000  # the same for a known holder: a kubelet that has just started may
 # answer before it knows its pods
 
-Ended = frozenset[tuple[Key, Holder]]
+Ended = Mapping[tuple[Key, Holder], int]  # when List first failed to name them, 0 while it does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +28,13 @@ class State:
     """All that the ledger remembers.
 
     `ended` are holders that an Allocate of their slot proved finished, for as long as List goes
-    on naming them (before Kubernetes 1.34 it does). `inventory` is None until one is known;
-    `confirmed` is False while it may be from another boot. `listed_ns` is when the newest List
-    taken in was asked for.
+    on naming them (before Kubernetes 1.34 it does) and a little longer. `inventory` is None until
+    one is known; `confirmed` is False while it may be from another boot. `listed_ns` is when the
+    newest List taken in was asked for.
     """
 
     grants: Mapping[Key, Grant] = field(default_factory=dict)
-    ended: Ended = frozenset()
+    ended: Ended = field(default_factory=dict)
     inventory: Inventory | None = None
     confirmed: bool = True
     hold: Hold | None = None
@@ -61,13 +61,13 @@ def allocated(
         for slot in slots
     }
     old = [state.grants[key] for key in new if key in state.grants]
-    gone = {(grant.key, holder) for grant in old for holder in grant.names}
+    gone = {(grant.key, holder): 0 for grant in old for holder in grant.names}
     facts = (
         *told.released(old, now_ns, "the kubelet has given the slots away again"),
         told.handed_out(resource, (slot for _, slot in new), now_ns),
     )
     grants = {**state.grants, **new}
-    return Change(replace(state, grants=grants, ended=state.ended | gone), facts)
+    return Change(replace(state, grants=grants, ended={**state.ended, **gone}), facts)
 
 
 def listed(state: State, rows: Iterable[Listed], asked_ns: int) -> Change:
@@ -78,14 +78,15 @@ def listed(state: State, rows: Iterable[Listed], asked_ns: int) -> Change:
     if asked_ns <= state.listed_ns:
         return Change(state)
     named = _by_slot(rows)
-    ended = frozenset((key, who) for key, who in state.ended if who in named.get(key, ()))
+    ended = _still_ended(state.ended, named, asked_ns)
     after = {
         key: grant
         for key in {**state.grants, **named}
         if (grant := _after_list(key, state.grants.get(key), named.get(key, ()), ended, asked_ns))
     }
-    back = frozenset((key, grant.holder) for key, grant in after.items() if grant.holder)
-    new = replace(state, grants=after, ended=ended - back, listed_ns=asked_ns)
+    back = {(key, grant.holder) for key, grant in after.items()}
+    ended = {known: missed_ns for known, missed_ns in ended.items() if known not in back}
+    new = replace(state, grants=after, ended=ended, listed_ns=asked_ns)
     return Change(new, _differences(state.grants, after, asked_ns))
 
 
@@ -108,7 +109,7 @@ def restored(state: State, now_ns: int) -> State:
         key: replace(grant, at_ns=min(grant.at_ns, now_ns - 1), missed_ns=0)
         for key, grant in state.grants.items()
     }
-    return replace(state, grants=grants, listed_ns=0)
+    return replace(state, grants=grants, ended=dict.fromkeys(state.ended, 0), listed_ns=0)
 
 
 def rebuilt(before: State, after: State) -> dict[str, int]:
@@ -133,6 +134,17 @@ def _by_slot(rows: Iterable[Listed]) -> dict[Key, tuple[Holder, ...]]:
         for slot in row.slots:
             named.setdefault((row.resource, slot), set()).add(row.holder)
     return {key: tuple(sorted(named[key])) for key in sorted(named)}
+
+
+def _still_ended(ended: Ended, named: Mapping[Key, tuple[Holder, ...]], asked_ns: int) -> Ended:
+    """Forget who has not been named for long; one blank answer of a kubelet means nothing."""
+    missed = {
+        (key, who): 0 if who in named.get(key, ()) else missed_ns or asked_ns
+        for (key, who), missed_ns in ended.items()
+    }
+    return {
+        known: at_ns for known, at_ns in missed.items() if not at_ns or asked_ns - at_ns < EXPIRY_NS
+    }
 
 
 def _after_list(

@@ -127,8 +127,11 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ghosts.clear()
 
     @rule(target=answers, wait=st.sampled_from([0.3, 2.0, 6.0]))
-    def ask(self, wait: float) -> Answer:
+    def ask_ahead(self, wait: float) -> Answer:
         """The kubelet answers a List; when it is taken in is another matter."""
+        return self.ask(wait)
+
+    def ask(self, wait: float) -> Answer:
         self.tick(wait)
         shown = [(key, who) for key, who in self.held.items() if who not in self.hidden]
         shown += sorted(self.ghosts)
