@@ -65,8 +65,9 @@ def _replicas(share: Share, usage: _Usage) -> frozenset[str]:
     if exclusive or usage.blocked:
         return frozenset(kept)
     room = max(share.replicas - len(usage.old) - len(usage.own), 0)
+    taken = frozenset(usage.own)
     ids = (slots.slot_id(share.uuid, number) for number in itertools.count())
-    free = (slot for slot in ids if slot not in usage.own)
+    free = (slot for slot in ids if slot not in taken)
     return frozenset((*kept, *itertools.islice(free, room)))
 
 
