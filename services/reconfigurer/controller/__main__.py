@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from services.reconfigurer.controller import app
+from services.reconfigurer.controller import app, kube
 from services.reconfigurer.controller.settings import ControllerSettings
 from shared.runtime import service, settings
 
@@ -17,6 +17,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the service; returns its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     loaded = settings.load(ControllerSettings, arguments, os.environ, PROGRAM)
+    if reason := kube.missing(loaded.api_url, loaded.kube_config, os.environ):
+        sys.stderr.write(f"{PROGRAM}: {reason}\n")
+        return 2
     return service.run(lambda: app.serve(loaded), "controller")
 
 

@@ -27,11 +27,16 @@ class Fleet:
     ledgers: dict[str, Ledger] = field(default_factory=dict)
     nodes_listed: asyncio.Event = field(default_factory=asyncio.Event)
     config_listed: asyncio.Event = field(default_factory=asyncio.Event)
+    hardware_read: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def complete(self) -> None:
-        """Wait until nodes and ConfigMap have been listed once: half a view decides nothing."""
-        await self.nodes_listed.wait()
-        await self.config_listed.wait()
+        """Wait until nodes, ConfigMap and inventories have been read once.
+
+        Half a view decides nothing: a rule by product would let go of every node that it had
+        chosen, until the inventories come.
+        """
+        for read in (self.nodes_listed, self.config_listed, self.hardware_read):
+            await read.wait()
 
     def ours(self, name: str) -> bool:
         """Whether the node gets an intent: it exists, and has GPUs or is said to have some.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import pathlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 MERGE_PATCH = "application/merge-patch+json"
 CALL_TIMEOUT_S = 10.0
 AGENT = "slicewire-controller"
+IN_CLUSTER = "KUBERNETES_SERVICE_HOST"  # Kubernetes sets it in every container
 
 
 class KubeError(Exception):
@@ -151,6 +153,18 @@ def refusal_of(body: Any, status: int = 0) -> KubeError:
         str(said.get("reason", "")),
         str(said.get("message", f"the API server answered {status}")),
     )
+
+
+def missing(api_url: str, kube_config: str, environ: Mapping[str, str]) -> str:
+    """Say why there is no way to an API server from here; empty when there is one."""
+    if api_url:
+        return ""
+    if kube_config:
+        found = pathlib.Path(kube_config).is_file()
+        return "" if found else f"there is no kubeconfig file {kube_config}"
+    if IN_CLUSTER in environ:
+        return ""
+    return "this is no pod of a cluster, so say where the API server is: --kube-config FILE"
 
 
 @contextlib.asynccontextmanager

@@ -81,6 +81,7 @@ class Term:
         self._inventories: bus_fleet.FleetReader[Inventory] = bus_fleet.FleetReader(
             bus, table.bucket("inventory"), self._on_inventory
         )
+        self._fleet.hardware_read = self._inventories.looked
         self._ledgers: bus_fleet.FleetReader[Ledger] = bus_fleet.FleetReader(
             bus, table.bucket("ledger"), self._on_ledger
         )

@@ -11,6 +11,7 @@ from shared.contract import names
 from shared.contract.messages import Ledger, LedgerRow, SpanRecord
 from shared.domain.gpu import Health, HealthState
 from shared.domain.slots import Holder, SlotState, slot_id
+from shared.sharing import select
 from shared.simulation.kube.apiserver import faults, kinds
 from shared.telemetry import context
 from tests.integration.controller import whole as parts
@@ -31,6 +32,27 @@ async def test_an_inventory_makes_a_node_ours(tmp_path: pathlib.Path) -> None:
         async with parts.node_services(whole, NODE, GPUS) as node:
             node.answer()
             await eventually(lambda: whole.replicas() == 4)
+
+
+async def test_a_new_leader_knows_the_hardware_before_it_decides(tmp_path: pathlib.Path) -> None:
+    """A node that a rule by product chose stays as it is when the controller restarts."""
+    async with parts.running(tmp_path) as whole:
+        rules = (select.Rule(key="big", product="NVIDIA A100*"),)
+        whole.settings = whole.settings.model_copy(update={"selection_rules": rules})
+        whole.at.add_node(NODE, {"nvidia.com/gpu.present": "true"})
+        await whole.config({"big": text(4), "small": text(2)})
+        controller = whole.start()
+        async with parts.node_services(whole, NODE, GPUS) as node:
+            node.answer()
+            await eventually(lambda: whole.replicas() == 4)
+            before = len(whole.intents[NODE])
+            controller.cancel()
+            await asyncio.wait([controller])
+            whole.start()
+            await eventually(lambda: whole.at.server.watches == 2)
+            await whole.config({"big": text(6), "small": text(2)})
+            await eventually(lambda: whole.replicas() == 6)
+            assert len(whole.intents[NODE]) == before + 1
 
 
 async def test_labels_come_from_the_inventory_that_answers_the_intent(

@@ -16,6 +16,7 @@ from shared.sharing import select
 from shared.telemetry import spans
 
 LABEL = names.CONFIG_LABEL
+VIEW = ("nodes_listed", "config_listed", "hardware_read")
 SETTLED_S = settle.QUIET_S + 0.1
 
 pytestmark = pytest.mark.looptime
@@ -61,16 +62,17 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def running() -> AsyncIterator[Stage]:
-    """Two nodes on key `a`, resolved."""
+async def running(*, before: str = "") -> AsyncIterator[Stage]:
+    """Two nodes on key `a`, resolved; or all but one part of the view read."""
     data = {"a": text(2), "b": text(4)}
     view = fleet.Fleet(
         config_label=LABEL, intents={}, config_map=intent.ConfigMap(name="sharing", data=data)
     )
     for name in ("gpu-1", "gpu-2"):
         view.nodes[name] = nodes.Node(name=name, labels={LABEL: "a"})
-    view.nodes_listed.set()
-    view.config_listed.set()
+    for part in VIEW:
+        if part != before:
+            getattr(view, part).set()
     telemetry = spans.Telemetry("controller", "")
     says: list[saying.Say] = []
     outlets = resolver.Outlets(
@@ -84,9 +86,19 @@ async def running() -> AsyncIterator[Stage]:
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(stage.resolving.run(0))
         await asyncio.sleep(SETTLED_S)
-        assert stage.served("gpu-1") == stage.served("gpu-2") == [2]
+        assert before or stage.served("gpu-1") == stage.served("gpu-2") == [2]
         yield stage
         task.cancel()
+
+
+@pytest.mark.parametrize("part", VIEW)
+async def test_half_a_view_decides_nothing(part: str) -> None:
+    """Nodes, texts and hardware have to be known once before anything is taken from a node."""
+    async with running(before=part) as stage:
+        assert not stage.intents
+        getattr(stage.view, part).set()
+        await asyncio.sleep(0.01)
+        assert stage.served("gpu-1") == [2]
 
 
 async def test_the_first_change_of_a_label_is_not_delayed() -> None:
