@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from typing import TypeVar
 
 from services.allocator import ledger, standing
 from services.allocator.grants import Listed
 from services.allocator.ledger import State
 from services.allocator.standing import Standing
 from shared.contract.messages import Inventory
-from shared.domain.gpu import Gpu, Health, HealthState
+from shared.domain.gpu import Gpu, Health, HealthState, MigDevice
 from shared.domain.sharing import UNSHARED, AllocationPolicy, SharingConfig
 from shared.domain.slots import Holder
 from shared.sharing import shares
@@ -18,6 +19,7 @@ from tests.support import hardware
 
 GPU = "nvidia.com/gpu"
 SECOND = 1_000_000_000
+G = TypeVar("G", Gpu, MigDevice)
 
 
 def inventory(config: SharingConfig = UNSHARED, *gpus: Gpu, traceparent: str = "") -> Inventory:
@@ -55,8 +57,8 @@ def named(index: int, name: str, *, numa: int | None = None) -> Gpu:
     return dataclasses.replace(hardware.gpu(index, f"GPU-{name}"), numa_node=numa)
 
 
-def sick(gpu: Gpu, state: HealthState = HealthState.SICK) -> Gpu:
-    """The same GPU with XID 79."""
+def sick(gpu: G, state: HealthState = HealthState.SICK) -> G:
+    """The same GPU or MIG device with XID 79."""
     health = Health(state=state, reason="XID 79: fallen off the bus", xid=79)
     return dataclasses.replace(gpu, health=health)
 
