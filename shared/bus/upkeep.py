@@ -42,11 +42,12 @@ class Upkeep:
         self._keys: dict[str, _Key] = {}
 
     def want(self, token: str, message: Any, traceparent: str) -> None:
-        """Replace what should stand under a key."""
+        """Replace what should stand under a key; what stands already is not written again."""
         before = self._keys.get(token)
         key = _Key(message, traceparent, sequence=before.sequence if before else 0)
         self._keys[token] = key
         self._encode(key)
+        key.stands = before is not None and before.stands and before.data == key.data
 
     def learn_store(self, store: int) -> None:
         """The bucket is that one; of two, the greater is the newer. A new one holds nothing."""

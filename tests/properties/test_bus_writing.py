@@ -30,7 +30,13 @@ class WritePath(RuleBasedStateMachine):
         self.sequence = 1
         self.stands: dict[str, tuple[int, bytes]] = {}
         self.unheard: list[tuple[str, int, bytes]] = []
+        self.newest_seen: dict[str, tuple[int, bytes]] = {}  # in the store that the writer knows
         self.count = 0
+
+    def _see(self, token: str, sequence: int, data: bytes) -> None:
+        self.upkeep.see(token, sequence, data)
+        if token in self.wanted and sequence >= self.newest_seen.get(token, (0, b""))[0]:
+            self.newest_seen[token] = (sequence, data)
 
     def _put(self, token: str) -> tuple[int, bytes]:
         outgoing = self.upkeep.outgoing(token)
@@ -40,10 +46,10 @@ class WritePath(RuleBasedStateMachine):
         self.unheard.append((token, self.sequence, outgoing.data))
         return self.stands[token]
 
-    @rule(token=TOKENS)
-    def a_value_is_wanted(self, token: str) -> None:
-        """The service puts."""
-        self.count += 1
+    @rule(token=TOKENS, same=st.booleans())
+    def a_value_is_wanted(self, token: str, same: bool) -> None:
+        """The service puts, perhaps what it put before."""
+        self.count += not same
         self.wanted[token] = f"value {self.count}"
         stamp = Stamp(node=table.node_of_token(token), writer="w")
         self.upkeep.want(token, Hold(stamp=stamp, reason=self.wanted[token]), "")
@@ -51,6 +57,8 @@ class WritePath(RuleBasedStateMachine):
     @rule()
     def the_store_is_looked_at(self) -> None:
         """`_store` is got or heard."""
+        if self.store > self.upkeep.store:
+            self.newest_seen.clear()
         self.upkeep.learn_store(self.store)
 
     @precondition(lambda self: self.upkeep.due())
@@ -61,7 +69,7 @@ class WritePath(RuleBasedStateMachine):
         token = due[which % len(due)]
         sequence, data = self._put(token)
         if acknowledged:
-            self.upkeep.see(token, sequence, data)
+            self._see(token, sequence, data)
 
     @rule(token=TOKENS)
     def somebody_else_writes(self, token: str) -> None:
@@ -74,7 +82,7 @@ class WritePath(RuleBasedStateMachine):
     @rule(which=ANY)
     def a_stored_value_is_heard(self, which: int) -> None:
         """In any order; what is never chosen is lost."""
-        self.upkeep.see(*self.unheard.pop(which % len(self.unheard)))
+        self._see(*self.unheard.pop(which % len(self.unheard)))
 
     @rule()
     def the_store_vanishes(self) -> None:
@@ -85,10 +93,14 @@ class WritePath(RuleBasedStateMachine):
         self.unheard.clear()
 
     @invariant()
-    def only_what_is_wanted_is_due(self) -> None:
-        """And nothing before a store is known."""
-        assert set(self.upkeep.due()) <= set(self.wanted)
-        assert self.upkeep.store or not self.upkeep.due()
+    def what_is_due_is_what_does_not_stand_as_far_as_was_seen(self) -> None:
+        """The newest that was seen counts; nothing is due before a store is known."""
+        due = {
+            token
+            for token in self.wanted
+            if self.newest_seen.get(token, (0, b""))[1] != self.upkeep.outgoing(token).data
+        }
+        assert set(self.upkeep.due()) == (due if self.upkeep.store else set())
 
     def teardown(self) -> None:
         """A look at everything and one round of writing, and the wanted values stand."""
