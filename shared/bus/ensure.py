@@ -26,8 +26,10 @@ log = logging.getLogger(__name__)
 async def ensure_streams(bus: Bus) -> dict[str, int]:
     """Make missing streams, mend differing ones; return the store of each bucket by name.
 
+    Waits for a connection, however long that takes.
+
     Raises:
-        BusError: the bus or its JetStream is away, or said no; try again later.
+        BusError: the connection ended, JetStream is away, or it said no; try again later.
     """
     session = await bus.session()
     for log_stream in table.LOGS:

@@ -7,6 +7,7 @@ own lines say, and its last lines stand in the error of the one who has to read 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pathlib
 import re
@@ -78,8 +79,13 @@ class Broker:
                 str(self._config_path),
                 stdout=log,
                 stderr=log,
+                start_new_session=True,  # a Ctrl-C stops services first, then this by `stop`
             )
-        said = await self._wait_for_line(READY)
+        try:
+            said = await self._wait_for_line(READY)
+        except BaseException:
+            await self.kill()
+            raise
         listening = LISTENING.search(said)
         if listening is None:
             raise BrokerError(f"nats-server is ready but names no port: {said}")
@@ -87,21 +93,11 @@ class Broker:
 
     async def stop(self) -> None:
         """Ask the server to end; kill it if it has not after a grace."""
-        process = self._running()
-        process.terminate()
-        try:
-            async with asyncio.timeout(GRACE_S):
-                await process.wait()
-        except TimeoutError:
-            await self.kill()
-        self._process = None
+        await self._end(signal.SIGTERM)
 
     async def kill(self) -> None:
         """End the server at once, as a crash would."""
-        process = self._running()
-        process.kill()
-        await process.wait()
-        self._process = None
+        await self._end(signal.SIGKILL)
 
     async def restart(self, *, lose_store: bool) -> None:
         """Start again on the same port, after a stop if it runs; without its store if asked."""
@@ -121,6 +117,18 @@ class Broker:
         self._log_start = await asyncio.to_thread(self._write_files)
         self._running().send_signal(signal.SIGHUP)
         await self._wait_for_line(RELOADED)
+
+    async def _end(self, number: signal.Signals) -> None:
+        """Send a signal and wait; one that has ended by itself is as good."""
+        process = self._running()
+        for each in (number, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(each)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_S):
+                    await process.wait()
+                break
+        self._process = None
 
     def _add_node_users(self, node: str) -> None:
         for role in table.NODE_ROLES:
@@ -152,7 +160,6 @@ class Broker:
             if wanted in said:
                 return said
             if self._running().returncode is not None:
-                self._process = None
                 raise BrokerError(f"nats-server ended: {_trouble(said)}")
             await clock.sleep(POLL_S)
         raise BrokerError(f"nats-server did not say {wanted!r} in {START_S:g} s: {_trouble(said)}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import pytest
 
 from shared.bus import connection, ensure, state
@@ -13,10 +11,8 @@ from shared.contract.table import Role
 from shared.simulation.broker import Broker
 from tests.integration.bus.rig import (
     NODE,
-    AdministeredBroker,
     administrator,
     hold,
-    make_streams,
     opened,
 )
 from tests.support.eventually import eventually
@@ -31,25 +27,21 @@ def reasons(received: list[state.Received[Hold]]) -> list[str]:
     return [each.value.reason for each in received]
 
 
-async def test_a_service_starts_while_nats_is_away_and_joins_later(tmp_path: pathlib.Path) -> None:
+async def test_a_service_starts_while_nats_is_away_and_joins_later(stocked: Broker) -> None:
     """`open_bus` returns at once; what was put last before the connection is written."""
-    broker = AdministeredBroker(tmp_path, [NODE])
-    await broker.start()
-    await make_streams(broker)
-    await broker.stop()
-    async with opened(broker, Role.AGENT, NODE) as bus:
+    await stocked.stop()
+    async with opened(stocked, Role.AGENT, NODE) as bus:
         writer: state.StateWriter[Hold] = state.StateWriter(bus, HOLD, NODE)
         async with running(writer.run()):
             writer.put(hold(NODE, "superseded"))
             writer.put(hold(NODE, "newest"))
             assert not bus.connected
-            await broker.start()
-            async with administrator(broker) as admin:
+            await stocked.start()
+            async with administrator(stocked) as admin:
                 get = f"{permissions.DIRECT_GET}.{HOLD.stream}.{KEY}"
                 await eventually(lambda: stands(admin.ask(get), "newest"), within=10)
                 info = await admin.ask_json(f"$JS.API.STREAM.INFO.{HOLD.stream}")
     assert "'last_seq': 2" in str(info)
-    await broker.stop()
 
 
 async def stands(asking: object, reason: str) -> bool:
