@@ -7,7 +7,8 @@ has reported, so that the caller goes on and one refusal tells all.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection
+import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -47,20 +48,28 @@ class Field:
 
     def mapping(self, home: str) -> dict[str, Field]:
         """Return the known keys of a mapping by `homes.KEYS[home]`; report every other key."""
-        known = homes.KEYS[home]
-        if not isinstance(self.node, tree.Mapping):
-            self.report(f"found {self.found()}, accepted is a mapping with {suggest.listed(known)}")
-            return {}
+        return self.keys(homes.KEYS[home], lambda name: homes.hint(name, home))
+
+    def keys(self, known: Collection[str], hint: Callable[[str], str]) -> dict[str, Field]:
+        """Return the known keys of a mapping; report every other one with what `hint` says."""
         found: dict[str, Field] = {}
-        for name, entry in self.node.entries.items():
-            path = tree.below(self.path, name)
-            value = Field(path, entry.value, self.findings, entry.place)
+        for name, value in self.entries(f"a mapping with {suggest.listed(known)}").items():
             if name in known:
                 found[name] = value
             else:
                 message = f'unknown key "{suggest.shorten(name)}", accepted here:'
-                value.report_key(f"{message} {suggest.listed(known)}", homes.hint(name, home))
+                value.report_key(f"{message} {suggest.listed(known)}", hint(name))
         return found
+
+    def entries(self, what: str) -> dict[str, Field]:
+        """Return what stands under each key of a mapping whose keys are the writer's own."""
+        if not isinstance(self.node, tree.Mapping):
+            self.report(f"found {self.found()}, accepted is {what}")
+            return {}
+        return {
+            name: Field(tree.below(self.path, name), entry.value, self.findings, entry.place)
+            for name, entry in self.node.entries.items()
+        }
 
     def items(self, what: str) -> tuple[Field, ...] | None:
         """Return the items of a list of `what`."""
@@ -72,7 +81,7 @@ class Field:
             for index, item in enumerate(self.node.items)
         )
 
-    def integer(self, least: int) -> int | None:
+    def integer(self, least: float) -> int | None:
         """Read a whole number; `4.0` is 4, a quoted number and a leading zero are refused."""
         value = self._value()
         if isinstance(value, float) and value.is_integer():
@@ -82,7 +91,8 @@ class Field:
         text = self.node.text if isinstance(self.node, tree.Scalar) else ""
         spelling = scalars.number_spelling(text) if isinstance(value, str) else ""
         hint = f"write {spelling}" if spelling and int(spelling) >= least else ""
-        self.report(f"found {self.found()}, accepted is a whole number from {least} up", hint)
+        start = f" from {least} up" if math.isfinite(least) else ""
+        self.report(f"found {self.found()}, accepted is a whole number{start}", hint)
         return None
 
     def boolean(self) -> bool | None:
