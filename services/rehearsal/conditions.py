@@ -33,7 +33,9 @@ def read(spot: Spot, extra: tuple[str, ...], check: Check) -> tuple[Condition, .
         check(named, parts)
         wants = tuple((key, own[key](parts[key])) for key in own if key in parts)
         found.insert(0, Condition(about=named, name=_name(named, parts[named.value]), wants=wants))
-    if not any(condition.wants for condition in found):
+    if keys <= set(known) | {each.value for each in About} and not any(
+        each.wants for each in found
+    ):
         listed = ", ".join(own or known)
         spot.refuse(f"nothing is said of what must be seen, accepted here: {listed}")
     return tuple(found)

@@ -16,7 +16,7 @@ from shared.bus import errors
 from shared.contract import table
 
 NOTHING: Mapping[str, Any] = {}
-SERVICES_AGENT = "slicewire"  # our own services' requests begin their User-Agent with it
+SERVICES_AGENT = "slicewire-controller"  # of our services only the controller comes here
 
 
 async def observe(

@@ -1,0 +1,1 @@
+"""Stories played by the command itself: real services, real nats-server, simulated GPUs."""
