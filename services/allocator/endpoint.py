@@ -54,6 +54,11 @@ class Endpoint:
         self._kubelet: Identity | None = None  # the kubelet.sock that we registered at
         self._since = 0.0  # loop time of that registration
         self._stepped_back = False
+        self._leaving = False
+
+    def leave(self) -> None:
+        """Answer on the connections that stand, and leave socket and registration to others."""
+        self._leaving = True
 
     def wake(self) -> None:
         """The folder changed, or a stream ended."""
@@ -74,6 +79,8 @@ class Endpoint:
         """Stay registered until our socket is no longer the one in the folder."""
         while True:
             look = self._folder.current
+            if self._leaving:
+                await asyncio.Event().wait()
             if socket is None or look.sockets.get(self.name) != socket:
                 return
             if look.kubelet is None:

@@ -41,6 +41,11 @@ class Endpoints:
         """Names of the sockets that are served."""
         return frozenset(running.name for running, _ in self._running.values())
 
+    def leave(self) -> None:
+        """Leave sockets and registrations to a successor; calls go on being answered."""
+        for running, _ in self._running.values():
+            running.leave()
+
     async def idle(self) -> None:
         """Wait until no Allocate is being answered."""
         for running, _ in list(self._running.values()):

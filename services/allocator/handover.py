@@ -24,6 +24,7 @@ async def hand_over(
     lock: locks.ServingLock, folder: Folder, endpoints: endpoints_.Endpoints
 ) -> None:
     """Return when a successor serves or nobody waits, and no Allocate is being answered."""
+    endpoints.leave()
     ours = _sockets(await folder.look(), endpoints)
     lock.release()
     await clock.sleep(NOBODY_S)

@@ -10,7 +10,7 @@ from services.allocator import ledger, standing
 from services.allocator.grants import Listed
 from services.allocator.ledger import State
 from services.allocator.standing import Standing
-from shared.contract.messages import Inventory
+from shared.contract.messages import Inventory, Stamp
 from shared.domain.gpu import Gpu, Health, HealthState, MigDevice
 from shared.domain.sharing import UNSHARED, AllocationPolicy, SharingConfig
 from shared.domain.slots import Holder
@@ -22,10 +22,15 @@ SECOND = 1_000_000_000
 G = TypeVar("G", Gpu, MigDevice)
 
 
-def inventory(config: SharingConfig = UNSHARED, *gpus: Gpu, traceparent: str = "") -> Inventory:
+def inventory(
+    config: SharingConfig = UNSHARED,
+    *gpus: Gpu,
+    traceparent: str = "",
+    stamp: Stamp | None = None,
+) -> Inventory:
     """What an advertiser says of these GPUs under a config."""
     return Inventory(
-        stamp=hardware.stamp(),
+        stamp=stamp or hardware.stamp(),
         driver_version="580.95.05",
         cuda_version=(13, 0),
         gpus=gpus,
