@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from services.commands import access, playing
+from services.rehearsal.story import Story
 from services.views import console as view
 
 STORY = "demo.yaml"
@@ -28,7 +29,10 @@ def main(argv: Sequence[str]) -> int:
     if arguments.show:
         sys.stdout.write(text())
         return 0
-    return playing.run(lambda: demo(arguments))
+    story = playing.read(text(), STORY)
+    if isinstance(story, playing.Played):
+        return story.status
+    return playing.run(lambda: demo(story, arguments))
 
 
 def text() -> str:
@@ -37,12 +41,9 @@ def text() -> str:
     return stories.joinpath(STORY).read_text(encoding="utf-8")
 
 
-async def demo(arguments: argparse.Namespace) -> int:
+async def demo(story: Story, arguments: argparse.Namespace) -> int:
     """Play the story."""
     json = arguments.output == "json"
-    story = playing.read(text(), STORY)
-    if isinstance(story, playing.Played):
-        return story.status
     console = view.open_console(sys.stderr if json else sys.stdout)
     played = await playing.play(story, console, keep=arguments.keep)
     if json:

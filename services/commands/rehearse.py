@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 import sys
 from collections.abc import Sequence
 
 from services.commands import access, playing
+from services.rehearsal.story import Story
 from services.views import console as view
 
 
@@ -18,15 +18,13 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("files", nargs="+", metavar="FILE", type=pathlib.Path, help="a story")
     arguments = parser.parse_args(argv)
-    texts = {path: _text(path, parser) for path in arguments.files}
-    return playing.run(lambda: rehearse(arguments, texts))
+    read = [playing.read(_text(path, parser), str(path)) for path in arguments.files]
+    return playing.run(lambda: rehearse(read, json=arguments.output == "json"))
 
 
-async def rehearse(arguments: argparse.Namespace, texts: dict[pathlib.Path, str]) -> int:
-    """Read every story, then play one after the other; the worst status counts."""
-    json = arguments.output == "json"
+async def rehearse(read: Sequence[Story | playing.Played], *, json: bool) -> int:
+    """Play one story after the other, unless one of them is wrong; the worst status counts."""
     console = view.open_console(sys.stderr if json else sys.stdout)
-    read = [playing.read(text, str(path)) for path, text in texts.items()]
     played = [each for each in read if isinstance(each, playing.Played)]
     if not played:
         played = [

@@ -51,9 +51,10 @@ class Reader:
     pods: set[str] = field(default_factory=set)
     marks: set[str] = field(default_factory=set)  # names and kinds of the steps so far
 
-    def step(self, spot: Spot) -> Step | None:
-        """Read one step; None after it was refused."""
-        readers: dict[str, Callable[[Spot], Action]] = {
+    @property
+    def kinds(self) -> dict[str, Callable[[Spot], Action]]:
+        """The reader of each kind of step, by its key."""
+        return {
             "say": lambda each: Say(text=each.text()),
             "configMap": self._config_map,
             "label": self._label,
@@ -68,6 +69,10 @@ class Reader:
             "expect": self._expect,
             "never": lambda each: Never(conditions=self._conditions(each, ())),
         }
+
+    def step(self, spot: Spot) -> Step | None:
+        """Read one step; None after it was refused."""
+        readers = self.kinds
         parts = spot.mapping(("as", *readers))
         kinds = [key for key in parts if key != "as"]
         if len(kinds) != 1:
@@ -76,11 +81,15 @@ class Reader:
             return None
         kind = kinds[0]
         action = readers[kind](parts[kind])
-        name = parts["as"].text() if "as" in parts else ""
-        if name and name in self.marks:
-            parts["as"].refuse(f'a step before this one is already called "{name}"')
+        name = self._name(parts.get("as"))
         self.marks |= {kind, name} - {""}
         return Step(line=spot.line, kind=kind, action=action, name=name)
+
+    def _name(self, spot: Spot | None) -> str:
+        name = spot.text() if spot else ""
+        if spot and name in self.marks:
+            spot.refuse(f'a step before this one is already called "{name}"')
+        return name
 
     def _config_map(self, spot: Spot) -> ConfigMap:
         parts = spot.mapping(("name", "data"))

@@ -1,0 +1,1 @@
+"""The embedded cluster, looked at by every condition, and by the commands."""

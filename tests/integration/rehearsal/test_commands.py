@@ -1,0 +1,139 @@
+"""`status`, `who` and `trace` on a live cluster: forms, exit statuses, and the bus being away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from services.rehearsal import engine, language
+from services.rehearsal.embedded import cluster as clusters
+from services.rehearsal.embedded.playing import Embedded
+from services.rehearsal.outcome import Result
+from shared.contract.table import Role
+
+UUID = "GPU-00000000-0000-0000-0000-000000000001"
+STORY = f"""\
+nodes:
+  - name: gpu-a.lan
+    gpus: [t4, {{model: t4, uuid: {UUID}}}]
+configMaps:
+  sharing:
+    any: |-
+      version: v1
+      sharing: {{timeSlicing: {{resources: [{{name: nvidia.com/gpu, replicas: 2}}]}}}}
+steps:
+  - expect: {{node: gpu-a.lan, allocatable: {{nvidia.com/gpu: 4}}, within: 20s}}
+  - pod: {{name: a, requests: {{nvidia.com/gpu: 2}}}}
+  - expect: {{node: gpu-a.lan, slots: {{nvidia.com/gpu: {{held: 2}}}}}}
+  - expect: {{trace: {{from: pod, covers: [allocate slots]}}}}
+"""
+
+
+async def called(variables: Mapping[str, str], *words: str) -> tuple[int, str, str]:
+    """Run a command; return its status and what it said."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "services.cli"),
+        *words,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | dict(variables),
+    )
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+async def answered(variables: Mapping[str, str], *words: str) -> dict[str, Any]:
+    """The JSON object of a command that ends with 0."""
+    status, out, err = await called(variables, *words, "-o", "json")
+    assert status == 0, err
+    form: dict[str, Any] = json.loads(out)
+    return form
+
+
+@pytest.mark.timeout(120)
+async def test_commands_answer_in_the_forms_that_programs_rely_on() -> None:
+    """One cluster with one pod, asked by every command."""
+    story = await asyncio.to_thread(language.read, STORY, "s.yaml")
+    told: list[Result] = []
+    async with clusters.opened(story) as cluster:
+        cluster.keep = False
+        outcome = await engine.play(story, Embedded(cluster), told.append)
+        assert outcome.ok, outcome.results[-1].form()
+        user, password_file = cluster.broker.credentials(Role.COMMAND)
+        bus = {
+            "SLICEWIRE_BUS_URL": cluster.broker.url,
+            "SLICEWIRE_BUS_USER": user,
+            "SLICEWIRE_BUS_PASSWORD_FILE": str(password_file),
+        }
+        await status(bus)
+        await who(bus)
+        await trace(bus)
+
+
+async def status(bus: Mapping[str, str]) -> None:
+    """`status` tells config, GPUs and services; an unknown node is 1."""
+    (node,) = (await answered(bus, "status", "gpu-a.lan"))["nodes"]
+    assert node.keys() == {"name", "config", "gpus", "services"}
+    assert node["config"].keys() == {"key", "source", "generation", "state", "reason"}
+    assert (node["config"]["key"], node["config"]["state"]) == ("any", "applied")
+    assert [gpu["uuid"] for gpu in node["gpus"]][1] == UUID
+    assert node["gpus"][1].keys() == {
+        *("index", "uuid", "model", "health", "reason", "slots", "instances"),
+    }
+    assert node["gpus"][1]["slots"] == {
+        "total": 2,
+        "free": 1,
+        "granted": 0,
+        "held": 1,
+        "retiring": 0,
+        "unhealthy": 0,
+    }
+    assert node["services"].keys() == {"controller", "advertiser", "allocator", "agent"}
+    assert all(each["seen"] and each["version"] for each in node["services"].values())
+    assert (await called(bus, "status", "gpu-b.lan"))[0] == 1
+    lines = await called(bus, "status")
+    assert "1 held, 1 free" in lines[1]
+
+
+async def who(bus: Mapping[str, str]) -> None:
+    """`who` names the pod by GPU, by node and by itself; what nobody holds is an empty list."""
+    by_gpu = (await answered(bus, "who", "--gpu", UUID))["holders"]
+    assert [(row["node"], row["gpu"], row["uuid"], row["pod"]) for row in by_gpu] == [
+        ("gpu-a.lan", 1, UUID, "default/a")
+    ]
+    assert by_gpu[0].keys() == {
+        *("node", "gpu", "uuid", "slot", "resource", "pod", "container", "since", "trace"),
+    }
+    assert len((await answered(bus, "who", "--node", "gpu-a.lan"))["holders"]) == 2
+    assert len((await answered(bus, "who", "--pod", "default/a"))["holders"]) == 2
+    assert (await called(bus, "who", "--pod", "default/b"))[0] == 1
+    assert (await called(bus, "who", "--pod", "b"))[0] == 2
+    assert (await called(bus, "who"))[0] == 2
+
+
+async def trace(bus: Mapping[str, str]) -> None:
+    """`trace` finds the newest, a node's newest, and the one that a holder's row names."""
+    (row, _) = (await answered(bus, "who", "--pod", "default/a"))["holders"]
+    named = await answered(bus, "trace", row["trace"][:12])
+    assert named["trace"] == row["trace"]
+    assert "allocate slots" in {branch["name"] for branch in named["spans"]}
+    assert (await answered(bus, "trace", "--node", "gpu-a.lan"))["spans"]
+    assert (await answered(bus, "trace", "--last"))["whole"]
+    assert (await called(bus, "trace", "ffff"))[0] == 1
+
+
+async def test_a_bus_that_is_away_is_a_sentence_and_1() -> None:
+    """The command says where it looked, why it failed, and which flags to check."""
+    status, out, err = await called({}, "status", "--bus-url", "nats://127.0.0.1:1", "-o", "json")
+    assert (status, out) == (1, "")
+    assert "not on the bus at nats://127.0.0.1:1" in err
+    assert "--bus-url" in err
+    assert "Traceback" not in err
