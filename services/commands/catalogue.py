@@ -6,45 +6,66 @@ A row names its module as text, so that listing the commands imports none of the
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+OURS = ("services", "shared")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One thing that the command line can do; `module` holds `main(argv) -> exit status`."""
+    """One thing that the command line can do; `module` holds `main(argv) -> exit status`.
+
+    `extra` is the part of the distribution that brings what the module imports.
+    """
 
     words: str
     module: str
     says: str
+    extra: str = ""
 
     def run(self, argv: Sequence[str]) -> int:
         """Import the module and hand it the rest of the command line."""
-        status: int = importlib.import_module(self.module).main(list(argv))
+        try:
+            module = importlib.import_module(self.module)
+        except ModuleNotFoundError as error:
+            if not self.extra or (error.name or "").partition(".")[0] in OURS:
+                raise
+            sys.stderr.write(
+                f"slicewire {self.words} needs {error.name}, which is not installed: install"
+                f" slicewire[{self.extra}]\n"
+            )
+            return 1
+        status: int = module.main(list(argv))
         return status
 
 
 PEOPLE = (
-    Command("demo", "services.commands.demo", "play the shipped story on simulated GPUs"),
+    Command("demo", "services.commands.demo", "play the shipped story on simulated GPUs", "demo"),
     Command("plan", "services.commands.plan", "say what a sharing text would do, offline"),
     Command("status", "services.commands.status", "show each GPU's slots, health and config"),
     Command("who", "services.commands.who", "name the pods that hold slots"),
     Command("trace", "services.commands.trace", "print the tree of one change, step by step"),
-    Command("rehearse", "services.commands.rehearse", "play a story of your own"),
+    Command("rehearse", "services.commands.rehearse", "play a story of your own", "demo"),
 )
 
 SERVICES = (
-    Command("advertiser", "services.advertiser.__main__", "observe GPUs, publish the inventory"),
-    Command("allocator", "services.allocator.__main__", "hand out slots to the kubelet"),
+    Command(
+        "advertiser", "services.advertiser.__main__", "observe GPUs, publish the inventory", "node"
+    ),
+    Command("allocator", "services.allocator.__main__", "hand out slots to the kubelet", "node"),
     Command(
         "reconfigurer controller",
         "services.reconfigurer.controller.__main__",
         "resolve what each node should be",
+        "cluster",
     ),
     Command(
         "reconfigurer agent",
         "services.reconfigurer.agent.__main__",
         "bring a node to what was resolved",
+        "node",
     ),
 )
 
@@ -53,6 +74,7 @@ SIMULATION = (
         "simulate",
         "services.commands.simulate",
         "run a node's simulated GPUs, or a service on them",
+        "demo",
     ),
 )
 

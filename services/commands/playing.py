@@ -23,6 +23,7 @@ from services.rehearsal.outcome import Outcome
 from services.rehearsal.story import Story
 from shared.contract.table import Role
 from shared.domain.errors import RefusedError
+from shared.simulation.broker import BrokerError
 
 WRONG_FILE, NOT_SEEN = 2, 1
 
@@ -69,6 +70,9 @@ def run(work: Callable[[], Awaitable[int]]) -> int:
     try:
         return asyncio.run(_until_told(work))
     except (KeyboardInterrupt, asyncio.CancelledError):
+        return NOT_SEEN
+    except (BrokerError, OSError) as error:
+        sys.stderr.write(f"slicewire: the cluster did not start: {error}\n")
         return NOT_SEEN
 
 

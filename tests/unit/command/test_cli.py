@@ -67,3 +67,14 @@ def test_help_imports_no_client_library() -> None:
         subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
         == 0
     )
+
+
+def test_a_part_that_is_not_installed_is_named_with_its_extra(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A node image without the demo's libraries says what to install."""
+    command = catalogue.Command("demo", "no_such_library.demo", "", "demo")
+    assert command.run([]) == 1
+    said = capsys.readouterr().err
+    assert "no_such_library" in said
+    assert "slicewire[demo]" in said
