@@ -6,16 +6,14 @@ import argparse
 import dataclasses
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from services.commands import access, plan_state
+from services.commands import access, plan_choice, plan_state
 from services.views import console as view
 from services.views import planned
-from shared.contract import names
 from shared.domain.errors import Place, Problem, RefusedError
-from shared.domain.gpu import Gpu
 from shared.domain.sharing import UNSHARED, SharingConfig, SourceKind
-from shared.sharing import load, manifest, select, shares, suggest
+from shared.sharing import load, manifest, select, shares
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,10 +28,11 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--state", metavar="FILE", help="MIG mode, instances and holders, as YAML")
     parser.add_argument("--node-labels", metavar="K=V,...", default="", help="for the key's choice")
+    parser.add_argument("--values", metavar="FILE", help="chart values with the selection rules")
     arguments = parser.parse_args(argv)
     try:
         return _answer(arguments)
-    except plan_state.StateError as error:
+    except (plan_state.StateError, plan_choice.ChoiceError) as error:
         parser.refuse(str(error))
     except (OSError, UnicodeDecodeError) as error:
         parser.refuse(f"a file cannot be read: {error}")
@@ -44,9 +43,12 @@ def _answer(arguments: argparse.Namespace) -> int:
     state = plan_state.read(_optional(arguments.state))
     boards = plan_state.made(plan_state.models(arguments.gpus), state)
     gpus = tuple(board.gpu for board in boards)
-    labels = _labels(arguments.node_labels)
+    labels = plan_choice.labels(arguments.node_labels)
+    choice = plan_choice.read(_optional(arguments.values))
     try:
-        key, config = _config(body, arguments.key, labels, gpus)
+        key, config = _config(
+            body, lambda keys: plan_choice.choose(keys, arguments.key, labels, gpus, choice)
+        )
         wanted = shares.shares(gpus, config).shares
         held = plan_state.holders(state, gpus, wanted)
         plan = planned.make(key, config, boards, held)
@@ -70,13 +72,13 @@ def _refuse(arguments: argparse.Namespace, problems: tuple[Problem, ...]) -> int
 
 
 def _config(
-    body: str, key: str | None, labels: dict[str, str], gpus: tuple[Gpu, ...]
+    body: str, choose: Callable[[Collection[str]], select.Selected]
 ) -> tuple[str, SharingConfig]:
     """Return the chosen key ("" for a bare text) and what its text says, placed in the file."""
     texts = manifest.texts(body)
     if texts is None:
         return "", load.load(body)
-    chosen = _choose(texts, key, labels, gpus)
+    chosen = choose(texts.keys())
     if chosen.kind is SourceKind.NONE:
         warning = Problem("data", 0, 0, chosen.sentence)
         return "", dataclasses.replace(UNSHARED, warnings=(warning,))
@@ -87,17 +89,6 @@ def _config(
         return chosen.key, _placed(load.load(text.text), text)
     except RefusedError as error:
         raise RefusedError(tuple(text.placed(problem) for problem in error.problems)) from None
-
-
-def _choose(
-    texts: dict[str, manifest.Text], key: str | None, labels: dict[str, str], gpus: tuple[Gpu, ...]
-) -> select.Selected:
-    if key is None:
-        return select.select(labels, gpus, texts.keys(), select.Choice(label=names.CONFIG_LABEL))
-    hint = suggest.did_you_mean(key, texts)
-    sentence = f"there is no key {key}, the keys are {suggest.listed(texts)}"
-    sentence += f" ({hint})" if hint else ""
-    return select.Selected(SourceKind.KEY, key, key in texts, sentence)
 
 
 def _placed(config: SharingConfig, text: manifest.Text) -> SharingConfig:
@@ -117,16 +108,6 @@ def _placed(config: SharingConfig, text: manifest.Text) -> SharingConfig:
     )
     warnings = tuple(text.placed(warning) for warning in config.warnings)
     return dataclasses.replace(config, resources=resources, warnings=warnings)
-
-
-def _labels(words: str) -> dict[str, str]:
-    found = {}
-    for word in filter(None, words.split(",")):
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise plan_state.StateError(f"--node-labels {word}: write {name}=<value>")
-        found[name.strip()] = value.strip()
-    return found
 
 
 def _optional(path: str | None) -> str:

@@ -156,6 +156,14 @@ def test_an_unknown_value_is_refused_with_the_nearest_name() -> None:
         ('[{"key": "a"}]', "states no product"),
         ('{"key": "a"}', "a JSON list of rules is due"),
         ("[1]", "not a JSON object"),
+        (
+            '[{"key": "a", "pciId": 515379422}]',
+            "rule 1, pciId: found 515379422, due is a quoted id",
+        ),
+        ('[{"key": "a", "pciId": "20B510DE"}]', 'like "0x20B510DE"'),
+        ('[{"key": "a", "product": ""}]', "rule 1, product"),
+        ('[{"key": "a", "labels": {"team": true}}]', "a mapping of labels to quoted texts"),
+        ('[{"key": "a", "product": "T4"}, {"key": 5, "product": "T4"}]', "rule 2 names no key"),
     ],
 )
 def test_wrong_rules_end_the_start_with_a_sentence(

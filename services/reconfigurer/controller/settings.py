@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -14,6 +15,11 @@ from shared.runtime import settings
 from shared.sharing import select, suggest
 
 RULE_FIELDS = {"key": "key", "product": "product", "pciId": "pci_id", "labels": "labels"}
+_DUE = {
+    "product": 'a text like "NVIDIA A100*"',
+    "pciId": 'a quoted id like "0x20B510DE", device before vendor',
+    "labels": "a mapping of labels to quoted texts",
+}
 
 
 def read_rules(given: object) -> object:
@@ -36,11 +42,23 @@ def _rule(number: int, rule: Any) -> select.Rule:
     for name in rule.keys() - RULE_FIELDS.keys():
         hint = suggest.did_you_mean(name, RULE_FIELDS) or f"known are {', '.join(RULE_FIELDS)}"
         raise ValueError(f"rule {number} has an unknown field {name}: {hint}")
-    if not rule.get("key"):
+    if not rule.get("key") or not isinstance(rule["key"], str):
         raise ValueError(f"rule {number} names no key of the ConfigMap")
     if not rule.keys() - {"key"}:
         raise ValueError(f"rule {number} states no product, pciId or labels: use default_key")
+    for name in rule.keys() & _DUE.keys():
+        if not _is_due(name, rule[name]):
+            raise ValueError(f"rule {number}, {name}: found {rule[name]!r}, due is {_DUE[name]}")
     return select.Rule(**{RULE_FIELDS[name]: value for name, value in rule.items()})
+
+
+def _is_due(name: str, value: object) -> bool:
+    """Whether a condition of a rule could ever hold; one that is empty would hold everywhere."""
+    if name == "labels":
+        texts = value.items() if isinstance(value, Mapping) else ()
+        return bool(texts) and all(isinstance(text, str) for pair in texts for text in pair)
+    form = "0[xX][0-9a-fA-F]{8}" if name == "pciId" else ".+"
+    return isinstance(value, str) and re.fullmatch(form, value) is not None
 
 
 class ControllerSettings(settings.Settings):

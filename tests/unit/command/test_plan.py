@@ -152,6 +152,60 @@ def test_nothing_selected_is_unshared_with_a_warning(ask: Ask) -> None:
     assert "the ConfigMap has the keys a100, t4" in form["warnings"][0]["message"]
 
 
+RULES = """\
+sharing:
+  rules:
+  - {product: "*A100*", key: a100}
+  - {pciId: "0x1EB810DE", key: t4}
+  - {labels: {team: vision}, key: vision}
+  defaultKey: rest
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "labels", "key"),
+    [
+        pytest.param("a100-80gb,t4", "", "a100", id="product, the first rule first"),
+        pytest.param("t4", "team=vision", "t4", id="PCI id"),
+        pytest.param("l4", "team=vision", "vision", id="labels"),
+        pytest.param("l4", "team=search", "rest", id="none: the values' key"),
+        pytest.param("t4", "nvidia.com/device-plugin.config=rest", "rest", id="the label is first"),
+    ],
+)
+def test_rules_of_the_values_choose_as_for_a_node(
+    ask: Ask, tmp_path: pathlib.Path, gpus: str, labels: str, key: str
+) -> None:
+    """`--values` takes the file that the chart takes."""
+    values = tmp_path / "values.yaml"
+    values.write_text(RULES, encoding="utf-8")
+    texts = "".join(f"  {each}: 'version: v1'\n" for each in ("a100", "t4", "vision", "rest"))
+    config_map = CONFIG_MAP.partition("  a100")[0] + texts
+    status, form = ask(config_map, gpus, "--values", str(values), "--node-labels", labels)
+    assert (status, form["key"]) == (0, key)
+
+
+@pytest.mark.parametrize(
+    ("values", "part"),
+    [
+        ("sharing: {rule: []}", "the values, sharing.rule: there is no such value (did you mean"),
+        ("sharing: {rules: [{key: a}]}", "the values, sharing.rules: Value error, rule 1 states"),
+        ("- a", "the values are a mapping"),
+        ("a: [", "the values are not YAML"),
+    ],
+)
+def test_wrong_values_end_with_2(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], values: str, part: str
+) -> None:
+    """Rules are refused as a whole: none of them chooses anything."""
+    file, values_file = tmp_path / "sharing.yaml", tmp_path / "values.yaml"
+    file.write_text("version: v1", encoding="utf-8")
+    values_file.write_text(values, encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        plan.main(["--sharing", str(file), "--gpus", "t4", "--values", str(values_file)])
+    assert ended.value.code == 2
+    assert part in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("gpus", "state", "part"),
     [

@@ -1,0 +1,82 @@
+"""Which key of a ConfigMap `slicewire plan` takes: named, or chosen as the controller would.
+
+The rules come from a file with chart values, read by the table that the chart's own values go
+through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pydantic
+import yaml
+
+from services.reconfigurer.controller import settings, values
+from shared.domain.errors import RefusedError
+from shared.domain.gpu import Gpu
+from shared.domain.sharing import SourceKind
+from shared.runtime import settings as runtime
+from shared.sharing import select, suggest
+
+
+class ChoiceError(ValueError):
+    """Flags or a file of values that choose nothing; the text says what to write."""
+
+
+def read(text: str) -> select.Choice:
+    """Read how keys are chosen from a file with chart values; no text is the chart's defaults.
+
+    Raises:
+        ChoiceError: it is wrong, with the first mistake.
+    """
+    try:
+        given = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ChoiceError(f"the values are not YAML: {suggest.shorten(str(error))}") from None
+    if not isinstance(given, Mapping):
+        raise ChoiceError("the values are a mapping, like sharing: {rules: […]}")
+    try:
+        variables = values.variables(given)
+        by_field = {
+            field: variables[runtime.variable_of(field)]
+            for field in settings.ControllerSettings.model_fields
+            if runtime.variable_of(field) in variables
+        }
+        return settings.ControllerSettings.model_validate(by_field).choice
+    except RefusedError as refused:
+        raise ChoiceError(f"the values, {refused.problems[0].sentence()}") from None
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        paths = {field: path for path, field in values.FIELDS.items()}
+        raise ChoiceError(f"the values, {paths[str(first['loc'][0])]}: {first['msg']}") from None
+
+
+def labels(words: str) -> dict[str, str]:
+    """Read `team=vision,nvidia.com/device-plugin.config=a100`.
+
+    Raises:
+        ChoiceError: a label without a value.
+    """
+    found = {}
+    for word in filter(None, words.split(",")):
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise ChoiceError(f"--node-labels {word}: write {name}=<value>")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def choose(
+    keys: Collection[str],
+    named: str | None,
+    node_labels: Mapping[str, str],
+    gpus: tuple[Gpu, ...],
+    choice: select.Choice,
+) -> select.Selected:
+    """Choose among the keys; `named` (by --key) comes before everything."""
+    if named is None:
+        return select.select(node_labels, gpus, keys, choice)
+    hint = suggest.did_you_mean(named, keys)
+    sentence = f"there is no key {named}, the keys are {suggest.listed(keys)}"
+    sentence += f" ({hint})" if hint else ""
+    return select.Selected(SourceKind.KEY, named, named in keys, sentence)
