@@ -23,6 +23,7 @@ from services.rehearsal.outcome import Outcome
 from services.rehearsal.story import Story
 from shared.contract.table import Role
 from shared.domain.errors import RefusedError
+from shared.runtime import clock
 from shared.simulation.broker import BrokerError
 
 WRONG_FILE, NOT_SEEN = 2, 1
@@ -51,8 +52,10 @@ async def play(story: Story, console: Console, *, keep: bool = False) -> Played:
     """Play one story on a cluster of its own; with `keep` the cluster then stays until stopped."""
     narrator = Narrator(console)
     narrator.begin(story)
+    began = clock.loop_time()
     async with clusters.opened(story) as cluster:
         _log_to(cluster)
+        narrator.up(clock.loop_time() - began, len(list(cluster.processes)))
         narrator.warn(cluster.troubles)
         outcome = await engine.play(story, Embedded(cluster), narrator.tell)
         narrator.end(outcome, len(story.steps))

@@ -46,7 +46,7 @@ def node(spot: Spot) -> Node:
 
 def labels(spot: Spot | None) -> dict[str, str]:
     """Read labels that are to be set."""
-    return {key: each.text() for key, each in spot.mapping().items()} if spot else {}
+    return {key: each.word() for key, each in spot.mapping().items()} if spot else {}
 
 
 def _name(spot: Spot) -> str:

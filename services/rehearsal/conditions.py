@@ -13,11 +13,6 @@ NESTED = tuple(about for about in About if about not in NAMED)
 Check = Callable[[About, Mapping[str, Spot]], None]
 
 
-def pod_key(name: str) -> str:
-    """`namespace/name` of a pod written with or without its namespace."""
-    return name if "/" in name else f"default/{name}"
-
-
 def read(spot: Spot, extra: tuple[str, ...], check: Check) -> tuple[Condition, ...]:
     """Read all conditions of one mapping; `extra` are keys that are not conditions.
 
@@ -42,7 +37,7 @@ def read(spot: Spot, extra: tuple[str, ...], check: Check) -> tuple[Condition, .
 
 
 def _name(about: About, spot: Spot) -> str:
-    return pod_key(spot.text()) if about is About.POD else spot.text()
+    return vocabulary.pod_key(spot.text()) if about is About.POD else spot.text()
 
 
 def _nested(about: About, spot: Spot, check: Check) -> Condition:

@@ -10,13 +10,25 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from services.rehearsal.outcome import Outcome, Result
-from services.rehearsal.story import NAMED, About, ConfigMap, Expect, Never, Node, Say, Story, plain
+from services.rehearsal.story import (
+    NAMED,
+    About,
+    Condition,
+    ConfigMap,
+    Expect,
+    Never,
+    Node,
+    Say,
+    Story,
+    plain,
+)
 from services.views import console as view
 
-MARGIN = " " * 11
+MARGIN = 11
 NESTED = [each.value for each in About if each not in NAMED]
 TEXT_LINES = 14  # of a ConfigMap's text; more is cut with a word
 
@@ -36,6 +48,11 @@ class Narrator:
         for node in story.nodes:
             self._console.print(Text(f"  node {node.name}: {_gpus(node)}"))
 
+    def up(self, seconds: float, processes: int) -> None:
+        """Say that the cluster stands."""
+        words = f"up in {seconds:.1f} s: nats-server, an API server, {processes} service processes"
+        self._console.print(Text(f"  {words}", style="dim"))
+
     def warn(self, sentences: Iterable[str]) -> None:
         """Say what is not as it should be, besides the steps."""
         for sentence in sentences:
@@ -46,13 +63,13 @@ class Narrator:
         action = result.step.action
         if isinstance(action, Say):
             self._console.print()
-            self._console.print(Text(action.text.strip(), style="bold"))
+            self._print(Text(action.text.strip(), style="bold"), indent=0)
             return
         self._console.print(self._headline(result))
         for line in self._details(result):
-            self._console.print(Text(MARGIN).append_text(line))
+            self._print(line)
         if result.why:
-            self._console.print(Text(f"{MARGIN}{result.why}", style="red"))
+            self._print(Text(result.why, style="red"))
 
     def end(self, outcome: Outcome, steps: int) -> None:
         """Say how the whole came out."""
@@ -68,6 +85,13 @@ class Narrator:
         words = f"not as expected: line {lines}" + (f"; {left} steps not played" if left else "")
         self._console.print(Text(f"{self._marks.no} {words}", style="bold red"))
 
+    def _print(self, line: Text, indent: int = MARGIN) -> None:
+        """Print below the headline's words; only a terminal has a width to stay within."""
+        if self._console.is_terminal:
+            self._console.print(Padding(line, (0, 0, 0, indent), expand=False), soft_wrap=False)
+        else:
+            self._console.print(Text(" " * indent).append_text(line))
+
     def _headline(self, result: Result) -> Text:
         looks = isinstance(result.step.action, Expect | Never)
         good = self._marks.yes if looks else self._marks.act
@@ -81,8 +105,7 @@ class Narrator:
         action = result.step.action
         if isinstance(action, Expect):
             stays = f" (for {action.for_s:g} s)" if action.for_s else ""
-            about = [f"{each.about.value} {each.name}".strip() for each in action.conditions]
-            return " and ".join(about) + stays
+            return " and ".join(_about(each) for each in action.conditions) + stays
         return action.words()
 
     def _details(self, result: Result) -> list[Text]:
@@ -130,6 +153,11 @@ class Narrator:
         ]
 
 
+def _about(condition: Condition) -> str:
+    given = ", ".join(f"{key} {plain(value)}" for key, value in condition.given.items())
+    return " ".join(part for part in (condition.about.value, condition.name, given) if part)
+
+
 def _gpus(node: Node) -> str:
     models = Counter(each if isinstance(each, str) else each["model"] for each in node.gpus)
     return ", ".join(f"{count} x {model}" for model, count in models.items()) or "no GPU"
@@ -150,8 +178,8 @@ def _pairs(value: Mapping[str, Any]) -> list[Text]:
 
 def _holders(rows: list[Mapping[str, Any]]) -> list[Text]:
     return [
-        Text(f"{row['pod'] or '(not yet known)'}", style="bold").append(
-            f"  {row['resource']}  {row['slot']}", style="default"
+        Text(row["pod"] or "(not yet known)", style="bold").append(
+            f"  {row['slot']}", style="not bold"
         )
         for row in rows
     ]

@@ -115,11 +115,14 @@ class Spot:
         value = self.plain()
         return value if isinstance(value, str) else self.text("a text (write `|-` after the key)")
 
+    def word(self) -> str:
+        """Read a text as it is written: where texts alone can stand, a bare 4 or true is one."""
+        node = self.field.node
+        return node.text if isinstance(node, tree.Scalar) and not self.is_null else self.text()
+
     def pattern(self) -> str:
-        """Read a text; after `~` it must be a regular expression."""
-        if self.plain() == "":
-            return ""
-        text = self.text()
+        """Read a text as it is written; after `~` it must be a regular expression."""
+        text = self.word()
         if text.startswith("~"):
             try:
                 re.compile(text[1:])

@@ -106,7 +106,7 @@ class Reader:
         changes = parts["set"].mapping() if "set" in parts else {}
         return Label(
             node=self._node(parts.get("node")),
-            labels={key: None if each.is_null else each.text() for key, each in changes.items()},
+            labels={key: None if each.is_null else each.word() for key, each in changes.items()},
         )
 
     def _pod(self, spot: Spot) -> Pod:
@@ -198,7 +198,7 @@ class Reader:
 
     def _known_pod(self, spot: Spot | None) -> str:
         name = spot.text() if spot else ""
-        key = conditions.pod_key(name)
+        key = vocabulary.pod_key(name)
         if spot and name and key not in self.pods:
             hint = suggest.did_you_mean(key, self.pods)
             spot.refuse(f'no step before this one makes the pod "{key}"', hint)

@@ -48,6 +48,16 @@ def listing(spot: Spot) -> list[str]:
     return [text(each) for each in spot.items()]
 
 
+def pod_key(name: str) -> str:
+    """`namespace/name` of a pod written with or without its namespace."""
+    return name if "/" in name else f"default/{name}"
+
+
+def pods(spot: Spot) -> list[str]:
+    """A list of pods, with or without their namespace."""
+    return [name if name.startswith("~") else pod_key(name) for name in listing(spot)]
+
+
 def listing_or_count(spot: Spot) -> list[str] | int:
     """A list of texts, or how many there are."""
     return listing(spot) if spot.is_list else count(spot)
@@ -104,7 +114,7 @@ KEYS: Mapping[About, Mapping[str, Shape]] = MappingProxyType(
             "restarts": count,
             "event": EVENT,
         },
-        About.WHO: {"node": text, "gpu": place, "pods": listing},
+        About.WHO: {"node": text, "gpu": place, "pods": pods},
         About.TRACE: {"from": text, "covers": listing, "connected": truth},
         About.BUS: {"consumers": count, "streams": count},
         About.API: {"watches": count, "requests": count},

@@ -130,14 +130,17 @@ STEPS: dict[str, tuple[str, object]] = {
     ),
     "restart": ("- restart: {service: bus}", Manage(verb=Verb.RESTART, service=Service.BUS)),
     "expect a node": (
-        "- expect: {node: gpu-a.lan, labels: {a: ~b, c: null}, slots: {r: {free: 1}},"
+        "- expect: {node: gpu-a.lan, labels: {a: ~b, c: null, d: 4}, slots: {r: {free: 1}},"
         " within: 5s, for: 1s}",
         Expect(
             conditions=(
                 Condition(
                     about=About.NODE,
                     name="gpu-a.lan",
-                    wants=(("labels", {"a": "~b", "c": None}), ("slots", {"r": {"free": 1}})),
+                    wants=(
+                        ("labels", {"a": "~b", "c": None, "d": "4"}),
+                        ("slots", {"r": {"free": 1}}),
+                    ),
                 ),
             ),
             within_s=5,
@@ -158,7 +161,7 @@ STEPS: dict[str, tuple[str, object]] = {
         ),
     ),
     "expect holders": (
-        "- expect: {who: {node: gpu-a.lan, gpu: 0, pods: [default/a]}}",
+        "- expect: {who: {node: gpu-a.lan, gpu: 0, pods: [a]}}",
         Expect(
             conditions=(
                 Condition(

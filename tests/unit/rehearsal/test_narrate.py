@@ -83,7 +83,7 @@ def test_only_the_changed_texts_of_a_config_map_are_shown() -> None:
 
 def test_holders_and_traces_are_shown_as_people_read_them() -> None:
     """A row for each slot; a tree with durations."""
-    row = {"pod": "ml/a", "resource": "r/x", "slot": "GPU-1::0"}
+    row = {"pod": "ml/a", "slot": "GPU-1::0"}
     leaf: dict[str, object] = {
         "name": "send list",
         "service": "allocator",
@@ -93,7 +93,7 @@ def test_holders_and_traces_are_shown_as_people_read_them() -> None:
     leaf |= {"start": 5_000_000, "milliseconds": 2.0, "ok": True, "error": ""}
     root = leaf | {"name": "change config", "start": 0, "children": [leaf]}
     text = told(result(EXPECT, seen={"who": {"holders": [row]}, "trace": {"tree": [root]}}))
-    assert "ml/a  r/x  GPU-1::0" in text
+    assert "ml/a  GPU-1::0" in text
     assert "└─ send list  2.0 ms  at +5.0 ms  allocator gpu-a" in text
 
 
