@@ -1,7 +1,7 @@
 """The ledger's memory on disk: what must outlive this process, and what another boot is worth.
 
-State → `Memory` → files.Store. Writes are coalesced: whoever waits for `saved` waits for a write
-that began after its change, and shares it with all others.
+State → `Memory` → files.Store, coalesced: whoever waits for `saved` shares a write that began
+after its change. Allocate calls go into the journal first and into the next write then.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import pathlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from services.allocator import ledger
 from services.allocator.grants import Grant
+from services.allocator.journal import Entry, Journal
 from services.allocator.ledger import State
 from shared.contract import messages
 from shared.contract.messages import Hold, Inventory
@@ -33,8 +35,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Layout 1 of the file."""
+    """Layout 1 of the file; `noted` is the number of the last journal entry that it holds."""
 
+    noted: int
     grants: tuple[Grant, ...]
     ended: tuple[Ended, ...]
     inventory: Inventory | None
@@ -42,9 +45,10 @@ class Memory:
     hold: Hold | None
 
 
-def remember(state: State) -> bytes:
-    """Write a state as the file's payload."""
-    memory = Memory(
+def remember(state: State, noted: int) -> Memory:
+    """Say what of a state is worth keeping."""
+    return Memory(
+        noted=noted,
         grants=tuple(state.grants.values()),
         ended=tuple(
             Ended(resource=resource, slot=slot, holder=holder)
@@ -54,16 +58,13 @@ def remember(state: State) -> bytes:
         confirmed=state.confirmed,
         hold=state.hold,
     )
-    return messages.encode(memory)
 
 
-def recall(payload: bytes, *, same_boot: bool, now_ns: int) -> State:
-    """Read a payload. After a boot nothing is confirmed: MIG instances never survive one.
+def recall(memory: Memory, entries: Iterable[Entry] = (), *, same_boot: bool, now_ns: int) -> State:
+    """Make a state of a memory and what was noted after it.
 
-    Raises:
-        UnreadableError: the payload is not a memory.
+    After a boot nothing is confirmed: MIG instances never survive one.
     """
-    memory = messages.decode(Memory, payload)
     state = State(
         grants={grant.key: grant for grant in memory.grants},
         ended={((row.resource, row.slot), row.holder): 0 for row in memory.ended},
@@ -71,16 +72,27 @@ def recall(payload: bytes, *, same_boot: bool, now_ns: int) -> State:
         confirmed=memory.confirmed and same_boot,
         hold=memory.hold if same_boot else None,
     )
-    return ledger.restored(state, now_ns)
+    later = (entry for entry in entries if entry.number > memory.noted)
+    return ledger.restored(replayed(state, later), now_ns)
+
+
+def replayed(state: State, entries: Iterable[Entry]) -> State:
+    """Take Allocate calls in again."""
+    for entry in entries:
+        state = ledger.allocated(state, entry.resource, entry.slots, entry.at_ns, entry.trace).state
+    return state
 
 
 class Checkpoint:
-    """The file, and who waits for it."""
+    """The file and its journal, and who waits for them."""
 
     def __init__(self, path: pathlib.Path, boot_id: str) -> None:
         self._store = files.Store(path, kind="ledger", version=1)
+        self._journal = Journal(path.with_suffix(".journal"))
         self._boot_id = boot_id
         self._state = State()
+        self._noted = 0  # number of the newest journal entry
+        self._included = 0  # number of the newest entry that `_state` has
         self._wanted = 0  # number of the newest state handed in
         self._tried = 0  # number of the newest state whose writing has ended
         self._on_disk = 0  # number of the newest state on disk
@@ -88,22 +100,37 @@ class Checkpoint:
         self._done = asyncio.Condition()
 
     async def load(self, now_ns: int) -> State:
-        """Return what the last process knew, or an empty state to be filled from List."""
+        """Return what the last process knew, or what its journal has, to be filled from List."""
         saved = await self._store.read()
-        if saved is None:
-            return State()
+        entries = await self._journal.read()
+        memory = self._memory(saved) if saved else None
+        noted = memory.noted if memory else 0
+        self._noted = max((noted, *(entry.number for entry in entries)))
+        if memory is None or saved is None:
+            return ledger.restored(replayed(State(), entries), now_ns)
         same_boot = saved.boot_id == self._boot_id != "unknown"
+        return recall(memory, entries, same_boot=same_boot, now_ns=now_ns)
+
+    async def note(self, resource: str, slots: Sequence[str], at_ns: int, trace: str) -> None:
+        """Write an Allocate call down; returns when a crash would not forget it.
+
+        A disk that refuses does not stop the kubelet from being answered.
+        """
+        self._noted += 1
+        entry = Entry(
+            number=self._noted, resource=resource, slots=tuple(slots), at_ns=at_ns, trace=trace
+        )
         try:
-            return recall(saved.payload, same_boot=same_boot, now_ns=now_ns)
-        except messages.UnreadableError as error:
-            log.warning("%s: %s; starting from the kubelet's List", self._store.path, error)
-            return State()
+            await self._journal.append(entry)
+        except OSError as error:
+            log.warning("cannot note a grant (%s): a restart starts from List", error)
 
     def put(self, state: State) -> None:
         """Have this state written next; a state whose writing has not begun is superseded."""
         if state is self._state:
             return
         self._state = state
+        self._included = self._noted
         self._wanted += 1
         self._wake.set()
 
@@ -115,28 +142,46 @@ class Checkpoint:
         return self._on_disk >= number
 
     async def run(self) -> None:
-        """Write for ever. A disk that refuses does not stop the kubelet from being answered."""
+        """Write for ever."""
         waits = backoff.Backoff(first=0.5)
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            number, state = self._wanted, self._state
-            try:
-                payload = await asyncio.to_thread(remember, state)
-                await self._store.write(payload, self._boot_id)
-            except OSError as error:
-                log.warning(
-                    "cannot write %s (%s): a restart starts from List", self._store.path, error
-                )
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                number = self._wanted
+                written = await self._write(self._state, self._included)
+                self._on_disk = number if written else self._on_disk
                 await self._report(number)
-                await clock.sleep(waits.next())
-                self._wake.set()
-            else:
-                waits.reset()
-                self._on_disk = number
-                await self._report(number)
+                if written:
+                    waits.reset()
+                else:
+                    await clock.sleep(waits.next())
+                    self._wake.set()
+        finally:
+            self._journal.close()
+
+    def _memory(self, saved: files.Saved) -> Memory | None:
+        try:
+            return messages.decode(Memory, saved.payload)
+        except messages.UnreadableError as error:
+            log.warning("%s: %s; starting from the kubelet's List", self._store.path, error)
+            return None
+
+    async def _write(self, state: State, included: int) -> bool:
+        try:
+            payload = await asyncio.to_thread(_payload, state, included)
+            await self._store.write(payload, self._boot_id)
+            await self._journal.empty(lambda: included == self._noted)
+        except OSError as error:
+            log.warning("cannot write %s (%s): a restart starts from List", self._store.path, error)
+            return False
+        return True
 
     async def _report(self, number: int) -> None:
         async with self._done:
             self._tried = number
             self._done.notify_all()
+
+
+def _payload(state: State, noted: int) -> bytes:
+    return messages.encode(remember(state, noted))

@@ -79,9 +79,9 @@ class Keeper:
 
     async def allocated(self, resource: str, slots: Sequence[str], trace: str) -> None:
         """Take in an Allocate call; returns when a crash would not forget it."""
-        self._take(ledger.allocated(self.state, resource, slots, self.now_ns(), trace))
-        self._checkpoint.put(self.state)
-        await self._checkpoint.saved()
+        at_ns = self.now_ns()
+        self._take(ledger.allocated(self.state, resource, slots, at_ns, trace))
+        await self._checkpoint.note(resource, slots, at_ns, trace)
 
     def refused(self, resource: str, slots: Sequence[str], sentence: str, traceparent: str) -> None:
         """Tell that a request was not granted, and why."""

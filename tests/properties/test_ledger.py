@@ -10,6 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 from services.allocator import account, checkpoint, ledger, standing
 from services.allocator.grants import Key, Listed
 from services.allocator.ledger import State
+from shared.contract import messages
 from shared.contract.generation import Generation
 from shared.contract.messages import FactKind, Hold, Inventory
 from shared.domain import slots as slot_ids
@@ -188,8 +189,9 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """A new process reads what the last one wrote before it answered."""
-        payload = checkpoint.remember(self.state)
-        self.state = checkpoint.recall(payload, same_boot=True, now_ns=self.tick())
+        payload = messages.encode(checkpoint.remember(self.state, noted=0))
+        memory = messages.decode(checkpoint.Memory, payload)
+        self.state = checkpoint.recall(memory, same_boot=True, now_ns=self.tick())
         self.started_ns, self.newest_ns = self.now, 0
 
     @rule(wait=st.sampled_from([0.5, 11.0]))

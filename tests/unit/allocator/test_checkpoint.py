@@ -5,7 +5,9 @@ from __future__ import annotations
 import pathlib
 
 from services.allocator import checkpoint, ledger
+from services.allocator.checkpoint import Memory
 from services.allocator.ledger import State
+from shared.contract import messages
 from shared.contract.messages import Hold
 from tests.support import hardware, slots
 from tests.support.running import running
@@ -23,7 +25,9 @@ def full_state() -> State:
 def test_a_state_comes_back_as_it_was() -> None:
     """All but the last List's time, which is another process's."""
     state = full_state()
-    back = checkpoint.recall(checkpoint.remember(state), same_boot=True, now_ns=9 * SECOND)
+    payload = messages.encode(checkpoint.remember(state, noted=0))
+    memory = messages.decode(Memory, payload)
+    back = checkpoint.recall(memory, same_boot=True, now_ns=9 * SECOND)
     assert back == ledger.restored(state, 9 * SECOND)
     assert back.confirmed
     assert back.hold == state.hold
@@ -31,7 +35,8 @@ def test_a_state_comes_back_as_it_was() -> None:
 
 def test_after_another_boot_hardware_is_not_confirmed_and_no_hold_stands() -> None:
     """Holders are kept until List says otherwise; the agent holds anew if it has to."""
-    back = checkpoint.recall(checkpoint.remember(full_state()), same_boot=False, now_ns=SECOND)
+    memory = checkpoint.remember(full_state(), noted=0)
+    back = checkpoint.recall(memory, same_boot=False, now_ns=SECOND)
     assert not back.confirmed
     assert back.hold is None
     assert len(back.grants) == 2
@@ -68,3 +73,43 @@ async def test_a_disk_that_refuses_stops_nobody(tmp_path: pathlib.Path) -> None:
     async with running(refused.run()):
         refused.put(full_state())
         assert not await refused.saved()
+
+
+async def test_grants_noted_after_the_last_write_are_not_forgotten(tmp_path: pathlib.Path) -> None:
+    """U041: a process killed right after its answer, before the file was written anew."""
+    path = tmp_path / "ledger.json"
+    first = checkpoint.Checkpoint(path, "boot-1")
+    async with running(first.run()):
+        first.put(full_state())
+        await first.saved()
+    await first.note(GPU, ["GPU-a::2"], 5 * SECOND, "second-trace")
+    killed = await checkpoint.Checkpoint(path, "boot-1").load(9 * SECOND)
+    assert killed.grants[GPU, "GPU-a::2"].trace == "second-trace"
+    assert len(killed.grants) == 3
+
+
+async def test_what_a_write_holds_is_not_taken_in_twice(tmp_path: pathlib.Path) -> None:
+    """A grant that was released and written so stays released, and numbers go on after a start."""
+    path = tmp_path / "ledger.json"
+    first = checkpoint.Checkpoint(path, "boot-1")
+    async with running(first.run()):
+        await first.note(GPU, ["GPU-a::2"], 5 * SECOND, "")
+        first.put(full_state())  # in which GPU-a::2 is free again
+        await first.saved()
+        second = checkpoint.Checkpoint(path, "boot-1")
+        assert (GPU, "GPU-a::2") not in (await second.load(9 * SECOND)).grants
+        await second.note(GPU, ["GPU-a::3"], 10 * SECOND, "")
+        third = await checkpoint.Checkpoint(path, "boot-1").load(11 * SECOND)
+    assert (GPU, "GPU-a::3") in third.grants
+
+
+async def test_a_journal_cut_off_in_a_line_gives_the_lines_before(tmp_path: pathlib.Path) -> None:
+    """A crash in the middle of a write costs that line only."""
+    path = tmp_path / "ledger.json"
+    first = checkpoint.Checkpoint(path, "boot-1")
+    await first.note(GPU, ["GPU-a::0"], SECOND, "")
+    await first.note(GPU, ["GPU-a::1"], SECOND, "")
+    journal = path.with_suffix(".journal")
+    journal.write_bytes(journal.read_bytes()[:-9])
+    state = await checkpoint.Checkpoint(path, "boot-1").load(9 * SECOND)
+    assert set(state.grants) == {(GPU, "GPU-a::0")}
