@@ -61,9 +61,10 @@ def _config(config: Mapping[str, Any]) -> Text:
         return Text("  no config resolved yet", style="dim")
     named = f"config {config['key']}" if config["key"] else "no config"
     text = Text(f"  {named} ({config['source']}), generation {config['generation']}", style="dim")
-    style = "bold red" if config["state"] == "refused" else "default"
-    text.append(f"  {config['state']}", style=style)
-    return text.append(f"  {config['reason']}" if config["reason"] else "", style="red")
+    refused = config["state"] == "refused"
+    text.append(f"  {config['state']}", style="bold red" if refused else "default")
+    reason = f"  {config['reason']}" if config["reason"] else ""
+    return text.append(reason, style="red" if refused else "dim")
 
 
 def _gpu(gpu: Mapping[str, Any], signs: view.Marks) -> Text:

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from shared.contract.messages import Intent, Inventory, Ledger, Progress, SlotCounts
+from shared.contract.messages import (
+    ConfigState,
+    Intent,
+    Inventory,
+    Ledger,
+    Progress,
+    SlotCounts,
+)
+from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu, MigDevice
 
 
@@ -43,7 +51,7 @@ def node_form(state: NodeState) -> dict[str, Any]:
     """One node of the answer."""
     return {
         "name": state.name,
-        "config": _config(state.intent),
+        "config": _config(state.intent, state.inventory),
         "gpus": [_gpu(gpu, state.ledger) for gpu in state.inventory.gpus]
         if state.inventory
         else [],
@@ -62,17 +70,31 @@ def counts(ledger: Ledger | None, *, gpu_uuid: str = "", resource: str = "") -> 
     return SlotCounts(**{name: sum(getattr(each, name) for each in chosen) for name in names})
 
 
-def _config(intent: Intent | None) -> dict[str, Any]:
+def _config(intent: Intent | None, inventory: Inventory | None) -> dict[str, Any]:
+    """Where the sharing comes from and what became of it.
+
+    The advertiser refuses what does not fit its GPUs before the controller has read that it does
+    not, so its problems are told as well, once each.
+    """
     if intent is None:
         empty = ("key", "source", "generation", "state", "reason")
         return dict.fromkeys(empty, None)
+    misfits = _misfits(intent, inventory)
+    problems = dict.fromkeys((*intent.problems, *misfits))
     return {
         "key": intent.source.key,
         "source": intent.source.kind.value,
         "generation": str(intent.stamp.generation),
-        "state": intent.state.value,
-        "reason": "; ".join(problem.sentence() for problem in intent.problems),
+        "state": (ConfigState.REFUSED if misfits else intent.state).value,
+        "reason": "; ".join(problem.sentence() for problem in problems),
     }
+
+
+def _misfits(intent: Intent, inventory: Inventory | None) -> tuple[Problem, ...]:
+    """What the hardware refuses of this very intent."""
+    if inventory is None or inventory.stamp.generation != intent.stamp.generation:
+        return ()
+    return inventory.problems
 
 
 def _gpu(gpu: Gpu, ledger: Ledger | None) -> dict[str, Any]:

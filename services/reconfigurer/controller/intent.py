@@ -164,7 +164,10 @@ def _nothing_selected(
     if not config_map.data:
         if last_good.source.key:
             return _refused(last_good, (problem,), names.CONFIG_NOT_FOUND, kept)
-        return Resolution(sharing=UNSHARED, source=NOWHERE, state=ConfigState.UNSHARED)
+        # Most clusters begin so: `status` says why nothing is shared, no node gets an Event.
+        return Resolution(
+            sharing=UNSHARED, source=NOWHERE, state=ConfigState.UNSHARED, problems=(problem,)
+        )
     if last_good.source.kind is SourceKind.ONLY:
         return _refused(last_good, (problem,), names.CONFIG_NOT_SELECTED, kept)
     return Resolution(

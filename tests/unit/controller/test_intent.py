@@ -131,13 +131,22 @@ def test_u013_with_no_last_good_one_the_default_key_serves() -> None:
     assert (later.state, replicas(later)) == (ConfigState.APPLIED, 6)
 
 
-def test_u015_without_any_config_map_the_source_is_none_and_nothing_is_said() -> None:
-    """A cluster that shares nothing is not told so on every node."""
-    for found in (resolved(None), resolved({})):
-        assert found.state is ConfigState.UNSHARED
-        assert found.source.kind is SourceKind.NONE
-        assert not found.reason
-        assert not found.problems
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        pytest.param(None, "the ConfigMap is missing", id="U015 F09 no ConfigMap"),
+        pytest.param({}, "the ConfigMap has no keys", id="F23 no data"),
+    ],
+)
+def test_without_any_text_the_source_is_none_and_status_says_why(
+    data: Mapping[str, str] | None, why: str
+) -> None:
+    """A cluster that shares nothing is not told so by an Event on every node."""
+    found = resolved(data)
+    assert found.state is ConfigState.UNSHARED
+    assert found.source.kind is SourceKind.NONE
+    assert not found.reason
+    assert why in found.problems[0].message
 
 
 def test_a_bad_text_keeps_the_last_good_one_and_says_where_it_is_wrong() -> None:

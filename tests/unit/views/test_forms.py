@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
+
 from services.views import bars, fleet, holders
 from services.views.fleet import Heard, NodeState
 from shared.contract.generation import Generation
@@ -156,6 +160,29 @@ def test_the_form_of_a_node() -> None:
     )
     assert [each["uuid"] for each in second["instances"]] == ["MIG-1-0", "MIG-1-1"]
     assert node["services"] == {"allocator": {"seen": "2027-01-15T08:00:00Z", "version": "0.1.0"}}
+
+
+@pytest.mark.parametrize(
+    ("generation", "state", "reason"),
+    [
+        pytest.param(Generation(1, 2), "refused", "a.devices[0]: GPU 5 is not there", id="same"),
+        pytest.param(Generation(1, 1), "applied", "", id="of an older wish"),
+    ],
+)
+def test_what_the_hardware_refuses_is_told_like_what_the_text_is_refused_for(
+    generation: Generation, state: str, reason: str
+) -> None:
+    """The advertiser's problems count for the intent that they answer, and for no other."""
+    problem = Problem("a.devices[0]", 0, 0, "GPU 5 is not there")
+    seen = dataclasses.replace(
+        inventory(),
+        stamp=dataclasses.replace(STAMP, generation=generation),
+        problems=(problem,),
+    )
+    source = Source(kind=SourceKind.ONLY, key="any")
+    intent = Intent(stamp=STAMP, sharing=UNSHARED, source=source, state=ConfigState.APPLIED)
+    (node,) = fleet.form([NodeState(name="a", intent=intent, inventory=seen, services={})])["nodes"]
+    assert (node["config"]["state"], node["config"]["reason"]) == (state, reason)
 
 
 def test_a_node_of_which_only_the_ledger_is_known() -> None:
