@@ -1,0 +1,1 @@
+"""How GPUs are cut: names, texts, placements, reasons and plans."""
