@@ -18,6 +18,7 @@ from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import Share, SharingConfig, SourceKind
 from shared.domain.slots import Holder, SlotState
+from shared.geometry.config import Row
 
 SCHEMA = 1
 M = TypeVar("M")
@@ -63,9 +64,29 @@ class ConfigState(enum.StrEnum):
     UNSHARED = "unshared"  # nothing selected
 
 
+class Drift(enum.StrEnum):
+    """What becomes of instances that were changed by hand after a change had succeeded."""
+
+    REPORT = "report"  # they stay, the state says so
+    REPAIR = "repair"  # the wanted layout is made again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigPolicy:
+    """What the agent may do by itself. A reboot happens once for each wanted state."""
+
+    reboot: bool = False
+    drift: Drift = Drift.REPAIR
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What the controller wants of one node."""
+    """What the controller wants of one node.
+
+    `mig_rows` are the rows of the text under the name `mig_config`; none for a built-in name,
+    which only the boards can explain. `prepared_for` and `prepared_order` are the generation and
+    the order of the `Progress` whose demands are met; None while they are not, or no longer.
+    """
 
     stamp: Stamp
     sharing: SharingConfig
@@ -73,7 +94,10 @@ class Intent:
     state: ConfigState
     problems: tuple[Problem, ...] = ()
     mig_config: str = ""  # wanted name of `nvidia.com/mig.config`, empty for none
+    mig_rows: tuple[Row, ...] = ()
+    mig_policy: MigPolicy = MigPolicy()
     prepared_for: Generation | None = None
+    prepared_order: int = 0
 
 
 # ---------------------------------------------------------------------------------- inventory
@@ -92,7 +116,8 @@ class Inventory:
     gpus: tuple[Gpu, ...]
     shares: tuple[Share, ...]
     problems: tuple[Problem, ...] = ()
-    paused_for: Generation | None = None  # NVML has been let go for this generation
+    paused_for: Generation | None = None  # NVML has been let go for this generation's hold
+    paused_order: int = 0
     traceparent: str = ""  # the change that this inventory answers; the file has no headers
 
 
@@ -140,12 +165,17 @@ class DeviceCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Every slot of a node that somebody holds, and counts for all of them."""
+    """Every slot of a node that somebody holds, and counts for all of them.
+
+    `held_for` and `held_order` are those of the newest hold that is on disk and, as far as its
+    slots are off the list, with the kubelet: what the rows do not show is free for good.
+    """
 
     stamp: Stamp
     rows: tuple[LedgerRow, ...]
     counts: tuple[DeviceCounts, ...]
     held_for: Generation | None = None
+    held_order: int = 0
 
 
 # --------------------------------------------------------------------------- hold and progress
@@ -153,12 +183,20 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Which slots the agent wants withheld while it changes the hardware."""
+    """Which slots the agent wants withheld while it changes the hardware.
+
+    Of the GPUs in `recut` everything is withheld but the devices in `kept`, whatever appears on
+    them meanwhile: `slots` are those that were known when the hold was written. One without
+    `recut` ends the former.
+    """
 
     stamp: Stamp
     slots: tuple[str, ...] = ()
+    recut: tuple[str, ...] = ()  # UUIDs of GPUs
+    kept: tuple[str, ...] = ()  # UUIDs of MIG devices
     release_nvml: bool = False  # every NVML user of slicewire must let go of the driver
     reason: str = ""
+    order: int = 0  # of the attempt; ledger and inventory answer with it
 
 
 class Phase(enum.StrEnum):
@@ -168,20 +206,28 @@ class Phase(enum.StrEnum):
     PREPARE = "prepare"  # asks the controller to cordon, pause and wait
     HOLDING = "holding"
     APPLYING = "applying"
+    REBOOTING = "rebooting"  # stored before the node goes down
     SUCCESS = "success"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What the agent does for the stamped generation, and what it needs from the controller."""
+    """What the agent does for the stamped generation, and what it needs from the controller.
+
+    `order` numbers one attempt at a change and grows with each: an answer to an earlier attempt of
+    the same generation is none to this one. `reason` is one word for states and Events
+    ("Infeasible", "InUse"), `sentence` the whole of it.
+    """
 
     stamp: Stamp
     phase: Phase
     sentence: str
+    reason: str = ""
+    order: int = 0
     slots: tuple[str, ...] = ()
     blockers: tuple[Holder, ...] = ()
-    components: tuple[str, ...] = ()  # GPU Operator components to pause
+    components: tuple[str, ...] = ()  # labels of the GPU Operator's components to pause
     step: str = ""
 
 
