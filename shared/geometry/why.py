@@ -45,7 +45,8 @@ def nearest(board: Board, counts: Counts) -> tuple[str, ...]:
     def distance(candidate: Counter[str]) -> tuple[int, int, int, str]:
         changed = (wanted - candidate) + (candidate - wanted)
         special = sum(not name.endswith("gb") for name in candidate.keys() - wanted.keys())
-        return changed.total(), _slices(board, changed), special, words(candidate)
+        slices = abs(_slices(board, wanted) - _slices(board, candidate))
+        return changed.total(), slices, special, words(candidate)
 
     closest = sorted(map(Counter, _full(board)), key=distance)
     return tuple(words(candidate) for candidate in closest[:_SHOWN])
