@@ -66,6 +66,6 @@ def _look(path: pathlib.Path) -> Look:
                 if entry.name.endswith(".sock"):
                     status = entry.stat(follow_symlinks=False)
                     found[entry.name] = (status.st_ino, status.st_ctime_ns)
-    except FileNotFoundError:  # no kubelet yet, or a socket went while we looked
+    except OSError:  # no kubelet yet, or a socket went while we looked
         return Look()
     return Look(found.pop(KUBELET, None), found)
