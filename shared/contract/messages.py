@@ -95,6 +95,7 @@ class Intent:
     problems: tuple[Problem, ...] = ()
     mig_config: str = ""  # wanted name of `nvidia.com/mig.config`, empty for none
     mig_rows: tuple[Row, ...] = ()
+    mig_problems: tuple[Problem, ...] = ()  # why another name or text is not what is wanted
     mig_policy: MigPolicy = MigPolicy()
     prepared_for: Generation | None = None
     prepared_order: int = 0

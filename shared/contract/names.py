@@ -6,6 +6,13 @@ from __future__ import annotations
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 
+# The GPU Operator runs a component where its label is "true", and not while it is paused.
+COMPONENT_LABELS = "nvidia.com/gpu.deploy."
+PAUSED = "paused-for-mig-change"
+
+# Output labels: the answer to `nvidia.com/mig.config`, with the values of NVIDIA's mig-manager.
+MIG_STATE_LABEL = "nvidia.com/mig.config.state"
+
 # Output labels, GPU Feature Discovery's.
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 COUNT_LABEL = "nvidia.com/gpu.count"
@@ -16,6 +23,16 @@ MEMORY_LABEL = "nvidia.com/gpu.memory"
 # Our annotations on nodes: what must outlive every store and process.
 GENERATION_ANNOTATION = "slicewire.io/generation"  # newest generation wanted of the node
 LABELS_GENERATION_ANNOTATION = "slicewire.io/labels-generation"  # generation the labels show
+MIG_REASON_ANNOTATION = "slicewire.io/mig-config-reason"  # why mig.config.state is what it is
+MIG_GENERATION_ANNOTATION = "slicewire.io/mig-config-generation"  # which it speaks of
+CORDON_ANNOTATION = "slicewire.io/cordoned-for"  # the cordon is ours, for this generation
+PAUSED_ANNOTATION = "slicewire.io/paused-components"  # former values of component labels, JSON
+EVICTED_ANNOTATION = "slicewire.io/evicted"  # pods evicted for the change, with their UIDs, JSON
+CONDITIONS_ANNOTATION = "slicewire.io/conditions"  # marks of the node conditions that stand, JSON
+
+# Our conditions on nodes.
+CONFIGURED_CONDITION = "SlicewireConfigured"  # the sharing text
+MIG_CONFIGURED_CONDITION = "SlicewireMigConfigured"  # the MIG layout
 
 # Kubernetes objects that are ours.
 LEASE = "slicewire-controller"
@@ -26,6 +43,10 @@ CONFIG_APPLIED = "ConfigApplied"
 CONFIG_REFUSED = "ConfigRefused"
 CONFIG_NOT_FOUND = "ConfigNotFound"
 CONFIG_NOT_SELECTED = "ConfigNotSelected"
+MIG_CONFIG_APPLIED = "MigConfigApplied"
+MIG_CONFIG_FAILED = "MigConfigFailed"
+POD_EVICTED = "EvictedForMigChange"
+CAPACITY_DRIFT = "CapacityDrift"
 GPU_UNHEALTHY = "GpuUnhealthy"
 GPU_RECOVERED = "GpuRecovered"
 RESOURCE_TAKEN_OVER = "ResourceTakenOver"
