@@ -11,15 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shared.nvml.errors import Code
-from shared.simulation.gpu import handles
-from shared.simulation.gpu.catalogue import Profile
-from shared.simulation.gpu.state import EventSet, Node
+from shared.simulation.gpu import compute_answers, handles, mig_answers
+from shared.simulation.gpu.state import EventSet, MigDevice, Node
 
 DRIVER_VERSION = "580.95.05"
 CUDA_VERSION = 13000
 XID_EVENT = 0x8
 NO_INSTANCE = 0xFFFFFFFF
-PROFILE_NUMBERS = 0x12  # NVML_GPU_INSTANCE_PROFILE_COUNT
 
 Out = list[Any]
 
@@ -59,13 +57,13 @@ def _handle_by_index(node: Node, _process: str, index: int) -> Out:
 
 
 def _uuid(node: Node, _process: str, handle: int) -> Out:
-    gpu, instance = handles.device_behind(node, handle)
-    return [instance.uuid if instance else gpu.uuid]
+    gpu, device = handles.device_behind(node, handle)
+    return [device[1].uuid if device else gpu.uuid]
 
 
 def _name(node: Node, _process: str, handle: int) -> Out:
-    gpu, instance = handles.device_behind(node, handle)
-    return [f"{gpu.product} MIG {instance.profile.name}" if instance else gpu.product]
+    gpu, device = handles.device_behind(node, handle)
+    return [f"{gpu.product} MIG {compute_answers.device_name(device)}" if device else gpu.product]
 
 
 def _minor(node: Node, _process: str, handle: int) -> Out:
@@ -79,9 +77,12 @@ def _pci(node: Node, _process: str, handle: int) -> Out:
 
 
 def _memory(node: Node, _process: str, handle: int) -> Out:
-    gpu, instance = handles.device_behind(node, handle)
-    total = ((instance.profile.memory_mib or 0) if instance else gpu.memory_mib) << 20
-    return [{"total": total, "free": total, "used": 0}]
+    """Compute instances share the memory of their GPU instance."""
+    gpu, device = handles.device_behind(node, handle)
+    instance = device[0] if device else None
+    total = gpu.memory_mib if instance is None else instance.profile.memory_mib or 0
+    used = node.memory_used(gpu, instance)
+    return [{"total": total << 20, "free": total - used << 20, "used": used << 20}]
 
 
 def _compute_capability(node: Node, _process: str, handle: int) -> Out:
@@ -93,97 +94,31 @@ def _memory_affinity(node: Node, _process: str, handle: int, _words: int, _scope
     raise handles.RefusedError(Code.NOT_SUPPORTED)  # as in most virtual machines
 
 
-# --------------------------------------------------------------------------------------- MIG
+# --------------------------------------------------------------------------------- processes
 
 
-def _mig_mode(node: Node, _process: str, handle: int) -> Out:
-    gpu = handles.gpu_behind(node, handle)
-    if gpu.layout is None:
-        raise handles.RefusedError(Code.NOT_SUPPORTED)
-    return [int(gpu.mig_mode), int(gpu.mig_mode)]
-
-
-def _most_mig_devices(node: Node, _process: str, handle: int) -> Out:
-    gpu = handles.gpu_behind(node, handle)
-    return [max(profile.most for profile in gpu.profiles) if gpu.mig_mode else 0]
-
-
-def _mig_device_by_index(node: Node, _process: str, handle: int, index: int) -> Out:
-    for instance in handles.gpu_behind(node, handle).instances:
-        if instance.index == index:
-            return [handles.MIG_DEVICE | instance.serial]
-    raise handles.RefusedError(Code.NOT_FOUND)
-
-
-def _gpu_instance_id(node: Node, _process: str, handle: int) -> Out:
-    return [handles.mig_device_behind(node, handle)[1].gpu_instance]
-
-
-def _compute_instance_id(node: Node, _process: str, handle: int) -> Out:
-    return [handles.mig_device_behind(node, handle)[1].compute_instance]
-
-
-def _attributes(node: Node, _process: str, handle: int) -> Out:
-    profile = handles.mig_device_behind(node, handle)[1].profile
+def _processes(node: Node, _process: str, handle: int) -> Out:
+    gpu, device = handles.device_behind(node, handle)
+    running = node.computing_on(gpu, {device[1].uuid} if device else None)
+    places = {compute.uuid: (instance, compute) for instance, compute in gpu.mig_devices}
     return [
-        {
-            "multiprocessorCount": profile.multiprocessors,
-            "sharedCopyEngineCount": profile.copy_engines,
-            "sharedDecoderCount": profile.decoders,
-            "sharedEncoderCount": profile.encoders,
-            "sharedJpegCount": profile.jpeg,
-            "sharedOfaCount": profile.ofa,
-            "gpuInstanceSliceCount": profile.slices,
-            "computeInstanceSliceCount": profile.slices,
-            "memorySizeMB": profile.memory_mib,
-        }
+        [
+            {
+                "pid": each.pid,
+                "usedGpuMemory": each.memory_mib << 20,
+                **_place(places.get(each.uuid)),
+            }
+            for each in running
+        ]
     ]
 
 
-def _gpu_instance_by_id(node: Node, _process: str, handle: int, number: int) -> Out:
-    for instance in handles.gpu_behind(node, handle).instances:
-        if instance.gpu_instance == number:
-            return [handles.GPU_INSTANCE | instance.serial]
-    raise handles.RefusedError(Code.NOT_FOUND)
-
-
-def _gpu_instance_info(node: Node, _process: str, handle: int) -> Out:
-    gpu, instance = handles.instance_behind(node, handle, handles.GPU_INSTANCE)
-    return [
-        {
-            "device": handles.GPU | gpu.index,
-            "id": instance.gpu_instance,
-            "profileId": instance.profile.id,
-            "placement": {"start": instance.start, "size": instance.profile.size},
-        }
-    ]
-
-
-def _profile_info(node: Node, _process: str, handle: int, number: int) -> Out:
-    gpu = handles.gpu_behind(node, handle)
-    if number >= PROFILE_NUMBERS:
-        raise handles.RefusedError(Code.INVALID_ARGUMENT)
-    for profile in gpu.profiles:
-        if profile.number == number and profile.memory_mib is not None:
-            return [_profile_struct(profile)]
-    raise handles.RefusedError(Code.NOT_SUPPORTED)
-
-
-def _profile_struct(profile: Profile) -> dict[str, Any]:
-    return {
-        "id": profile.id,
-        "isP2pSupported": 0,
-        "sliceCount": profile.slices,
-        "instanceCount": profile.most,
-        "multiprocessorCount": profile.multiprocessors or 0,
-        "copyEngineCount": profile.copy_engines or 0,
-        "decoderCount": profile.decoders or 0,
-        "encoderCount": profile.encoders or 0,
-        "jpegCount": profile.jpeg or 0,
-        "ofaCount": profile.ofa or 0,
-        "memorySizeMB": profile.memory_mib or 0,
-        "name": f"MIG {profile.name}",
-    }
+def _place(device: MigDevice | None) -> dict[str, int]:
+    """Name a MIG device by its ids, as events and lists of processes do."""
+    if device is None:
+        return {"gpuInstanceId": NO_INSTANCE, "computeInstanceId": NO_INSTANCE}
+    instance, compute = device
+    return {"gpuInstanceId": instance.number, "computeInstanceId": compute.number}
 
 
 # ------------------------------------------------------------------------------------ events
@@ -196,8 +131,8 @@ def _event_set_create(node: Node, process: str) -> Out:
 
 
 def _register(node: Node, _process: str, handle: int, kinds: int, event_set: int) -> Out:
-    gpu, instance = handles.device_behind(node, handle)
-    if instance is not None:
+    gpu, device = handles.device_behind(node, handle)
+    if device is not None:
         raise handles.RefusedError(Code.NOT_SUPPORTED)  # events of MIG devices come on their GPU
     if kinds & ~XID_EVENT:
         raise handles.RefusedError(Code.NOT_SUPPORTED)
@@ -212,14 +147,12 @@ def _wait(node: Node, _process: str, handle: int, _timeout_ms: int) -> Out:
         lost = any(node.gpus[index].lost for index in event_set.gpus)
         raise handles.RefusedError(Code.GPU_IS_LOST if lost else Code.TIMEOUT)
     event = event_set.events.popleft()
-    instance = event.instance
     return [
         {
             "device": handles.GPU | event.gpu,
             "eventType": XID_EVENT,
             "eventData": event.xid,
-            "gpuInstanceId": NO_INSTANCE if instance is None else instance.gpu_instance,
-            "computeInstanceId": NO_INSTANCE if instance is None else instance.compute_instance,
+            **_place(event.instance),
         }
     ]
 
@@ -232,6 +165,8 @@ def _event_set_free(node: Node, _process: str, handle: int) -> Out:
 
 INIT = "nvmlInitWithFlags"
 WAIT = "nvmlEventSetWait_v2"
+
+WRITING: Mapping[str, Callable[..., Out]] = {**mig_answers.WRITING, **compute_answers.WRITING}
 
 ANSWERS: Mapping[str, Callable[..., Out]] = {
     INIT: _init,
@@ -247,15 +182,10 @@ ANSWERS: Mapping[str, Callable[..., Out]] = {
     "nvmlDeviceGetMemoryInfo": _memory,
     "nvmlDeviceGetCudaComputeCapability": _compute_capability,
     "nvmlDeviceGetMemoryAffinity": _memory_affinity,
-    "nvmlDeviceGetMigMode": _mig_mode,
-    "nvmlDeviceGetMaxMigDeviceCount": _most_mig_devices,
-    "nvmlDeviceGetMigDeviceHandleByIndex": _mig_device_by_index,
-    "nvmlDeviceGetGpuInstanceId": _gpu_instance_id,
-    "nvmlDeviceGetComputeInstanceId": _compute_instance_id,
-    "nvmlDeviceGetAttributes_v2": _attributes,
-    "nvmlDeviceGetGpuInstanceById": _gpu_instance_by_id,
-    "nvmlGpuInstanceGetInfo": _gpu_instance_info,
-    "nvmlDeviceGetGpuInstanceProfileInfoV": _profile_info,
+    "nvmlDeviceGetComputeRunningProcesses_v3": _processes,
+    **mig_answers.READING,
+    **compute_answers.READING,
+    **WRITING,
     "nvmlEventSetCreate": _event_set_create,
     "nvmlDeviceRegisterEvents": _register,
     WAIT: _wait,

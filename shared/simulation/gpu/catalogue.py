@@ -11,9 +11,24 @@ from typing import Any
 
 import yaml
 
+HOPPER = 9  # the major number of its compute capability
+NUMBER_OF_ITS_OWN = 7  # NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1
+
 
 class UnknownModelError(ValueError):
     """No model has this name; the text names the nearest one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeProfile:
+    """One width of compute instance in a GPU instance, and where it may start, in slices.
+
+    `number` is its position among NVML_COMPUTE_INSTANCE_PROFILE_*, and NVML's id for it as well.
+    """
+
+    number: int
+    slices: int
+    starts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +36,8 @@ class Profile:
     """One kind of MIG instance on one model, and where it may stand.
 
     Memory in MiB; memory, multiprocessors and engines are None where nobody published them.
-    `number` is the profile's position among NVML_GPU_INSTANCE_PROFILE_*, `id` NVML's id.
+    `number` is the profile's position among NVML_GPU_INSTANCE_PROFILE_*, `id` NVML's id; `fill`
+    are the starts in the order in which the driver takes them by itself.
     """
 
     name: str
@@ -31,7 +47,9 @@ class Profile:
     slices: int
     most: int
     starts: tuple[int, ...]
+    fill: tuple[int, ...]
     size: int
+    compute: tuple[ComputeProfile, ...]
     memory_mib: int | None
     multiprocessors: int | None
     copy_engines: int | None
@@ -39,6 +57,11 @@ class Profile:
     encoders: int | None
     jpeg: int | None
     ofa: int | None
+
+    @property
+    def published(self) -> bool:
+        """Whether its size is known; a driver that does not know it would not offer it."""
+        return self.memory_mib is not None and self.multiprocessors is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +99,7 @@ def models() -> Mapping[str, Model]:
     """All models by name, in the file's order."""
     text = importlib.resources.files(__package__).joinpath("catalogue.yaml").read_text("utf-8")
     data = yaml.safe_load(text)
-    return {name: _model(name, row, data["layouts"]) for name, row in data["models"].items()}
+    return {name: _model(name, row, data) for name, row in data["models"].items()}
 
 
 def model(name: str) -> Model:
@@ -105,8 +128,8 @@ def model_of_product(product: str) -> Model:
     raise UnknownModelError(f"no model in the catalogue is sold as {product!r}: add its numbers")
 
 
-def _model(name: str, row: Mapping[str, Any], layouts: Mapping[str, Any]) -> Model:
-    layout: Mapping[str, Any] = layouts[row["layout"]] if "layout" in row else {}
+def _model(name: str, row: Mapping[str, Any], data: Mapping[str, Any]) -> Model:
+    layout: Mapping[str, Any] = data["layouts"][row["layout"]] if "layout" in row else {}
     major, minor = row["computeCapability"]
     return Model(
         name=name,
@@ -115,7 +138,7 @@ def _model(name: str, row: Mapping[str, Any], layouts: Mapping[str, Any]) -> Mod
         memory_mib=row["memoryMiB"],
         layout=_layout(layout) if layout else None,
         profiles=tuple(
-            _profile(profile, numbers, layout["kinds"])
+            _profile(profile, numbers, layout["kinds"], data["compute"], major)
             for profile, numbers in row.get("profiles", {}).items()
         ),
     )
@@ -131,7 +154,9 @@ def _layout(row: Mapping[str, Any]) -> Layout:
     )
 
 
-def _profile(name: str, numbers: list[Any], kinds: Mapping[str, Any]) -> Profile:
+def _profile(
+    name: str, numbers: list[Any], kinds: Mapping[str, Any], compute: Mapping[str, Any], major: int
+) -> Profile:
     kind, memory, multiprocessors, copy, decoders, encoders, jpeg, ofa = numbers
     shape = kinds[kind]
     return Profile(
@@ -142,7 +167,9 @@ def _profile(name: str, numbers: list[Any], kinds: Mapping[str, Any]) -> Profile
         slices=shape["slices"],
         most=shape["most"],
         starts=tuple(shape["starts"]),
+        fill=tuple(shape.get("fill", shape["starts"])),
         size=shape["size"],
+        compute=_compute(shape["slices"], compute, of_its_own=kind == "1gx2" and major >= HOPPER),
         memory_mib=memory,
         multiprocessors=multiprocessors,
         copy_engines=copy,
@@ -150,4 +177,18 @@ def _profile(name: str, numbers: list[Any], kinds: Mapping[str, Any]) -> Profile
         encoders=encoders,
         jpeg=jpeg,
         ofa=ofa,
+    )
+
+
+def _compute(
+    slices: int, data: Mapping[str, Any], *, of_its_own: bool
+) -> tuple[ComputeProfile, ...]:
+    """List the compute instances of a GPU instance with so many slices, the narrowest first.
+
+    A 1g with double memory has, since Hopper, one with a number of its own.
+    """
+    numbers = {1: NUMBER_OF_ITS_OWN} if of_its_own else data["number"]
+    return tuple(
+        ComputeProfile(number=numbers[width], slices=width, starts=tuple(starts))
+        for width, starts in data["starts"][slices].items()
     )

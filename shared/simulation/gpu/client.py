@@ -6,6 +6,7 @@ process, as a reloaded driver has.
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -21,11 +22,14 @@ _INIT = "nvmlInitWithFlags"
 
 
 class SocketTransport:
-    """Carries calls over a unix socket; as many connections as calls are under way at once."""
+    """Carries calls over a unix socket; as many connections as calls are under way at once.
 
-    def __init__(self, path: Path) -> None:
+    `program` is what the owner shows of this process beside its pid.
+    """
+
+    def __init__(self, path: Path, program: str = "slicewire") -> None:
         self._path = path
-        self._process = uuid.uuid4().hex
+        self._process = f"{program}:{os.getpid()}:{uuid.uuid4().hex}"
         self._idle: list[socket.socket] = []
         self._guard = threading.Lock()
 

@@ -53,8 +53,35 @@ class Control:
         """
         await self._ask({"control": "heal", "map": dict(fault)})
 
+    async def reboot(self) -> None:
+        """Boot the node anew: instances and processes are gone, pending modes come into force.
+
+        Raises:
+            OSError: the owner is away.
+        """
+        await self._ask({"control": "reboot"})
+
+    async def start_process(self, uuid: str, pid: int, name: str, memory_mib: int = 0) -> None:
+        """Have a process compute on the GPU or MIG device with this UUID.
+
+        Raises:
+            FaultError: there is no such device, or it has not so much memory left.
+            OSError: the owner is away.
+        """
+        process = {"uuid": uuid, "pid": pid, "name": name, "memoryMiB": memory_mib}
+        await self._ask({"control": "start", "map": process})
+
+    async def end_process(self, pid: int) -> None:
+        """Have a process end, on whatever devices it computes.
+
+        Raises:
+            FaultError: there is no such process.
+            OSError: the owner is away.
+        """
+        await self._ask({"control": "end", "pid": pid})
+
     async def describe(self) -> dict[str, Any]:
-        """Return what the node holds: its GPUs, users of NVML, unheard events, faults."""
+        """Return what the node holds, as `description` says it."""
         return dict((await self._ask({"control": "describe"}))["node"])
 
     async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -1,36 +1,53 @@
 """The simulated node: answers calls, takes faults, says what it holds. No transport, no clock.
 
 The owner process holds one behind its socket, unit tests hold one in the process; both wait and
-delay for it: `ready` and `strike` say for what.
+delay for it: `ready`, `latency_s` and `strike` say for what.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from shared.nvml.errors import Code
-from shared.simulation.gpu import answers, faults, handles
-from shared.simulation.gpu.state import CallFault, Gpu, Instance, Node, Xid
+from shared.simulation.gpu import answers, description, faults, handles, holding, lifecycle
+from shared.simulation.gpu.state import CallFault, Gpu, MigDevice, Node, StuckMode, Xid
 
 FALLEN_OFF_THE_BUS = 79  # the XID after which a GPU no longer answers
+RESET = "nvidia-smi --gpu-reset"  # counted among the writing calls
+
+T = TypeVar("T")
 
 Reply = tuple[int, list[Any]]
 
 
 class Engine:
-    """One node's GPUs as its driver would show them to any number of processes."""
+    """One node's GPUs as its driver would show them to any number of processes.
 
-    def __init__(self, name: str, gpus: tuple[Gpu, ...]) -> None:
+    `latencies` are seconds that calls take, by symbol; real drivers take about one to destroy a
+    GPU instance.
+    """
+
+    def __init__(
+        self, name: str, gpus: tuple[Gpu, ...], latencies: Mapping[str, float] | None = None
+    ) -> None:
         self._node = Node(name=name, gpus=gpus)
+        self._latencies = dict(latencies or {})
 
     # --------------------------------------------------------------------------------- calls
 
     def strike(self, symbol: str, args: list[Any]) -> CallFault | None:
         """Count a call against the faults in force, and return the one that it meets."""
         gpu = handles.gpu_of(self._node, symbol, args)
+        self._node.calls[symbol] += 1
+        if symbol in answers.WRITING and gpu is not None:
+            self._node.writes[gpu, symbol] += 1
         struck = [fault for fault in self._node.faults if fault.strikes(symbol, gpu)]
         return struck[0] if struck else None
+
+    def latency_s(self, symbol: str) -> float:
+        """How long a call takes before it is answered."""
+        return self._latencies.get(symbol, 0.0)
 
     def ready(self, symbol: str, args: list[Any]) -> bool:
         """Whether a call can be answered now; only waiting for events may have to wait."""
@@ -62,6 +79,46 @@ class Engine:
             if event_set.process == process:
                 del self._node.event_sets[number]
 
+    # ------------------------------------------------------------------- reset, boot, processes
+
+    def reset(self, which: str) -> tuple[str, Code]:
+        """Reset the GPU with this index, UUID or bus id; return its bus id and NVML's code.
+
+        Raises:
+            faults.FaultError: there is no such GPU.
+        """
+        gpu = holding.gpu_named(self._node, which)
+        self._node.writes[gpu.index, RESET] += 1
+        try:
+            lifecycle.reset(self._node, gpu)
+        except handles.RefusedError as refused:
+            return gpu.pci_bus_id, refused.code
+        return gpu.pci_bus_id, Code.SUCCESS
+
+    def reboot(self) -> None:
+        """Boot the node anew; every process on it has ended."""
+        lifecycle.reboot(self._node)
+
+    def start_process(self, process: Mapping[str, Any]) -> None:
+        """Have a process compute on a device: {uuid, pid, name, memoryMiB}.
+
+        Raises:
+            faults.FaultError: the device or the memory for it is not there.
+        """
+        self._node.processes.append(holding.process(self._node, process))
+
+    def end_process(self, pid: int) -> None:
+        """Have a process end, on whatever devices it computes.
+
+        Raises:
+            faults.FaultError: there is none.
+        """
+        holding.end(self._node, pid)
+
+    def holders(self) -> tuple[holding.Holder, ...]:
+        """Who holds device nodes open, as /proc would show it."""
+        return holding.holders(self._node)
+
     # -------------------------------------------------------------------------------- faults
 
     def fault(self, fault: Mapping[str, Any]) -> None:
@@ -77,6 +134,14 @@ class Engine:
                 gpu.lost = gpu.lost or xid == FALLEN_OFF_THE_BUS
             case faults.LostFault(index):
                 self._gpu(index).lost = True
+            case faults.ClientsFault(clients):
+                for client in clients:
+                    self._gpu(client.gpu)
+                self._node.clients += clients
+            case StuckMode(gpu=which) as stuck:
+                if which is not None:
+                    self._gpu(which)
+                self._node.stuck_modes.append(stuck)
             case CallFault() as broken:
                 self._node.faults.append(broken)
 
@@ -92,6 +157,11 @@ class Engine:
                     self._gpu(index).lost = False
             case faults.LostFault(index):
                 self._gpu(index).lost = False
+            case faults.ClientsFault(clients):
+                for client in clients:
+                    _take(self._node.clients, client, f"client {client.name} holds no GPU")
+            case StuckMode() as stuck:
+                _take(self._node.stuck_modes, stuck, "no such mode stays pending")
             case CallFault() as wanted:
                 self._mend(wanted)
 
@@ -119,22 +189,22 @@ class Engine:
 
     def describe(self) -> dict[str, Any]:
         """All that the node holds, for tests and the rehearsal's conditions."""
-        return {
-            "node": self._node.name,
-            "gpus": [_describe_gpu(gpu) for gpu in self._node.gpus],
-            "users": sum(count > 0 for count in self._node.openings.values()),
-            "unheard": sum(len(each.events) for each in self._node.event_sets.values()),
-            "faults": [fault.call for fault in self._node.faults],
-        }
+        return description.of_node(self._node)
 
 
-def _mig_device(gpu: Gpu, index: int | None) -> Instance | None:
+def _mig_device(gpu: Gpu, index: int | None) -> MigDevice | None:
     if index is None:
         return None
-    for instance in gpu.instances:
-        if instance.index == index:
-            return instance
+    for device in gpu.mig_devices:
+        if device[1].index == index:
+            return device
     raise faults.FaultError(f"GPU {gpu.index} has no MIG device {index}")
+
+
+def _take(held: list[T], wanted: T, otherwise: str) -> None:
+    if wanted not in held:
+        raise faults.FaultError(otherwise)
+    held.remove(wanted)
 
 
 def _same(one: CallFault, other: CallFault) -> bool:
@@ -142,27 +212,3 @@ def _same(one: CallFault, other: CallFault) -> bool:
         getattr(one, name) == getattr(other, name)
         for name in ("call", "gpu", "nth", "times", "code", "delay_s")
     )
-
-
-def _describe_gpu(gpu: Gpu) -> dict[str, Any]:
-    return {
-        "index": gpu.index,
-        "uuid": gpu.uuid,
-        "model": gpu.model,
-        "product": gpu.product,
-        "memoryMiB": gpu.memory_mib,
-        "lost": gpu.lost,
-        "migMode": gpu.mig_mode,
-        "instances": [
-            {
-                "index": instance.index,
-                "uuid": instance.uuid,
-                "profile": instance.profile.name,
-                "start": instance.start,
-                "size": instance.profile.size,
-                "gpuInstance": instance.gpu_instance,
-                "computeInstance": instance.compute_instance,
-            }
-            for instance in gpu.instances
-        ],
-    }

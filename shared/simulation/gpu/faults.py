@@ -5,6 +5,9 @@
     {gpu: 0, lost: true}                     the GPU answers GPU_IS_LOST
     {nvml: {call: nvmlDeviceGetUUID, nth: 3, error: UNKNOWN, times: 2}}
     {nvml: {call: nvmlDeviceGetMemoryInfo, gpu: 1, delay: never}}
+    {clients: [{gpu: 0, name: dcgm, pid: 4711}]}   processes of the host hold GPUs open
+    {modeStaysPending: true}                 a new MIG mode stays pending until the node reboots
+    {gpu: 0, modeStaysPending: reset}        on one GPU, until it is reset; or reboot, or healed
 
 `nth` counts from the fault on (default 1); `times` is how many calls go wrong (default 1 with
 `error`, all with `delay`; `all` is also a number of times); `delay` is a duration or `never`;
@@ -20,10 +23,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.nvml.errors import Code
-from shared.simulation.gpu.state import CallFault
+from shared.simulation.gpu.state import CallFault, Client, StuckMode
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_UNTIL = ("reset", "reboot", "healed")
 
 
 class FaultError(ValueError):
@@ -46,7 +50,17 @@ class LostFault:
     gpu: int
 
 
-def read(fault: Mapping[str, Any], symbols: Collection[str]) -> XidFault | LostFault | CallFault:
+@dataclass(frozen=True, slots=True)
+class ClientsFault:
+    """Processes that are no pods hold GPUs open."""
+
+    clients: tuple[Client, ...]
+
+
+Fault = XidFault | LostFault | ClientsFault | StuckMode | CallFault
+
+
+def read(fault: Mapping[str, Any], symbols: Collection[str]) -> Fault:
     """Read a fault map; `symbols` are the calls that can go wrong.
 
     Raises:
@@ -57,12 +71,31 @@ def read(fault: Mapping[str, Any], symbols: Collection[str]) -> XidFault | LostF
             return XidFault(gpu, xid, rest.get("instance"))
         case {"gpu": int(gpu), "lost": True, **rest} if not rest:
             return LostFault(gpu)
+        case {"clients": [*clients], **rest} if clients and not rest:
+            return ClientsFault(tuple(_client(each) for each in clients))
+        case {"modeStaysPending": until, **rest} if set(rest) <= {"gpu"}:
+            return StuckMode(rest.get("gpu"), _until(until))
         case {"nvml": Mapping() as call, **rest} if not rest:
             return _call_fault(call, symbols)
     raise FaultError(
         f"{dict(fault)!r} is no fault of a GPU: write gpu and xid (and instance), gpu and"
-        " lost: true, or nvml with call and error or delay"
+        " lost: true, clients, modeStaysPending, or nvml with call and error or delay"
     )
+
+
+def _client(row: object) -> Client:
+    match row:
+        case {"gpu": int(gpu), "name": str(name), "pid": int(pid), **rest} if not rest:
+            return Client(gpu, name, pid)
+    raise FaultError(f"client {row!r}: write {{gpu: <index>, name: <program>, pid: <number>}}")
+
+
+def _until(value: object) -> str:
+    if value is True:
+        return "reboot"
+    if value in _UNTIL:
+        return str(value)
+    raise FaultError(f"modeStaysPending is {value!r}: write true, or one of {', '.join(_UNTIL)}")
 
 
 def _call_fault(call: Mapping[str, Any], symbols: Collection[str]) -> CallFault:
@@ -83,7 +116,7 @@ def _call_fault(call: Mapping[str, Any], symbols: Collection[str]) -> CallFault:
         nth=int(call.get("nth", 1)),
         times=None if times == "all" else int(times),
         code=_code(str(call["error"])) if "error" in call else None,
-        delay_s=_delay(call["delay"]) if "delay" in call else None,
+        delay_s=None if call.get("delay") == "never" else seconds(call.get("delay", 0)),
     )
 
 
@@ -95,9 +128,12 @@ def _code(name: str) -> Code:
         raise FaultError(f"NVML has no error {name!r}: did you mean {near[0]}?") from None
 
 
-def _delay(value: object) -> float | None:
-    if value == "never":
-        return None
+def seconds(value: object) -> float:
+    """Read a duration, such as 500ms or 2s.
+
+    Raises:
+        FaultError: it is none.
+    """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     found = _DURATION.fullmatch(str(value))

@@ -1,17 +1,20 @@
 """Handles of the simulated driver: numbers that mean nothing outside, and what stands behind them.
 
-`answers` resolves the handles of each call here. A handle is a kind and a number: a GPU's index,
-an instance's serial, an event set's number.
+`answers` and `mig_answers` resolve the handles of each call here. A handle is a kind and a number:
+a GPU's index, an instance's serial, an event set's number.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 from shared.nvml.errors import Code
-from shared.simulation.gpu.state import EventSet, Gpu, Instance, Node
+from shared.simulation.gpu.state import EventSet, Gpu, Instance, MigDevice, Node
 
-GPU, MIG_DEVICE, GPU_INSTANCE, EVENT_SET = (kind << 32 for kind in range(1, 5))
+T = TypeVar("T")
+
+GPU, MIG_DEVICE, GPU_INSTANCE, COMPUTE_INSTANCE, EVENT_SET = (kind << 32 for kind in range(1, 6))
 NUMBER = 0xFFFFFFFF
 
 
@@ -32,8 +35,11 @@ def gpu_of(node: Node, symbol: str, args: list[Any]) -> int | None:
     kind, number = args[0] & ~NUMBER, args[0] & NUMBER
     if kind == GPU:
         return number
-    if kind in (MIG_DEVICE, GPU_INSTANCE):
+    if kind == GPU_INSTANCE:
         return next((gpu.index for gpu, each in _instances(node) if each.serial == number), None)
+    if kind in (MIG_DEVICE, COMPUTE_INSTANCE):
+        devices = _mig_devices(node)
+        return next((gpu.index for gpu, each in devices if each[1].serial == number), None)
     return None
 
 
@@ -45,10 +51,6 @@ def event_set_behind(node: Node, handle: int) -> EventSet:
     return event_set
 
 
-def _instances(node: Node) -> list[tuple[Gpu, Instance]]:
-    return [(gpu, instance) for gpu in node.gpus for instance in gpu.instances]
-
-
 def gpu_behind(node: Node, handle: int) -> Gpu:
     """Return the GPU behind a handle; a MIG device's handle is none."""
     index = handle & NUMBER
@@ -57,27 +59,44 @@ def gpu_behind(node: Node, handle: int) -> Gpu:
     return present(node.gpus[index])
 
 
-def instance_behind(node: Node, handle: int, kind: int) -> tuple[Gpu, Instance]:
-    """Return the instance behind a handle of this kind, and the GPU that it stands on."""
+def gpu_instance_behind(node: Node, handle: int) -> tuple[Gpu, Instance]:
+    """Return the GPU instance behind a handle, and the GPU that it stands on."""
     for gpu, instance in _instances(node):
-        if handle == kind | instance.serial:
+        if handle == GPU_INSTANCE | instance.serial:
             return present(gpu), instance
     raise RefusedError(Code.INVALID_ARGUMENT)
 
 
-def device_behind(node: Node, handle: int) -> tuple[Gpu, Instance | None]:
+def compute_instance_behind(
+    node: Node, handle: int, kind: int = COMPUTE_INSTANCE
+) -> tuple[Gpu, MigDevice]:
+    """Return the compute instance behind a handle, its GPU instance and its GPU."""
+    for gpu, device in _mig_devices(node):
+        if handle == kind | device[1].serial:
+            return present(gpu), device
+    raise RefusedError(Code.INVALID_ARGUMENT)
+
+
+def device_behind(node: Node, handle: int) -> tuple[Gpu, MigDevice | None]:
     """Resolve a device handle: NVML takes GPUs and MIG devices in the same calls."""
     if handle & ~NUMBER == MIG_DEVICE:
-        return instance_behind(node, handle, MIG_DEVICE)
+        return compute_instance_behind(node, handle, MIG_DEVICE)
     return gpu_behind(node, handle), None
 
 
-def mig_device_behind(node: Node, handle: int) -> tuple[Gpu, Instance]:
+def mig_device_behind(node: Node, handle: int) -> tuple[Gpu, MigDevice]:
     """Resolve a handle in a call that NVML supports for MIG devices only."""
-    gpu, instance = device_behind(node, handle)
-    if instance is None:
+    gpu, device = device_behind(node, handle)
+    if device is None:
         raise RefusedError(Code.NOT_SUPPORTED)
-    return gpu, instance
+    return gpu, device
+
+
+def first(candidates: Iterable[T], otherwise: Code) -> T:
+    """Take the first candidate, or refuse with the code."""
+    for candidate in candidates:
+        return candidate
+    raise RefusedError(otherwise)
 
 
 def present(gpu: Gpu) -> Gpu:
@@ -85,3 +104,11 @@ def present(gpu: Gpu) -> Gpu:
     if gpu.lost:
         raise RefusedError(Code.GPU_IS_LOST)
     return gpu
+
+
+def _instances(node: Node) -> Iterator[tuple[Gpu, Instance]]:
+    return ((gpu, instance) for gpu in node.gpus for instance in gpu.instances)
+
+
+def _mig_devices(node: Node) -> Iterator[tuple[Gpu, MigDevice]]:
+    return ((gpu, device) for gpu in node.gpus for device in gpu.mig_devices)

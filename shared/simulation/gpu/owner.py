@@ -16,13 +16,16 @@ from typing import Any
 from shared.runtime import clock
 from shared.simulation.gpu import answers, faults, wire
 from shared.simulation.gpu.engine import Engine
+from shared.simulation.gpu.holding import Holder
+from shared.simulation.gpu.proc import ProcTree
 
 _GLANCE_S = 1.0  # how often a waiting call looks whether its caller still lives
 
 
-async def serve(engine: Engine, path: Path) -> None:
-    """Answer on the socket until cancelled."""
-    owner = _Owner(engine)
+async def serve(engine: Engine, path: Path, proc: ProcTree | None = None) -> None:
+    """Answer on the socket until cancelled, and keep the tree in step."""
+    owner = _Owner(engine, proc)
+    await owner.begin()
     async with asyncio.TaskGroup() as connections:
 
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,10 +42,18 @@ async def serve(engine: Engine, path: Path) -> None:
 class _Owner:
     """Converses with shims and controls; a process is known by its token while it is connected."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, proc: ProcTree | None) -> None:
         self._engine = engine
+        self._proc = proc
+        self._shown: tuple[Holder, ...] = ()
+        self._showing = asyncio.Lock()
         self._connections: Counter[str] = Counter()
         self._changed = asyncio.Event()
+
+    async def begin(self) -> None:
+        """Write what the tree shows of a node that nobody uses yet."""
+        if self._proc is not None:
+            await asyncio.to_thread(self._proc.begin, len(self._engine.describe()["gpus"]))
 
     async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         process = ""
@@ -51,12 +62,15 @@ class _Owner:
                 if not process and "process" in request:
                     process = request["process"]
                     self._connections[process] += 1
-                writer.write(wire.pack(await self._reply(request, reader)))
+                reply = await self._reply(request, reader)
+                await self._show()
+                writer.write(wire.pack(reply))
                 await writer.drain()
         except ConnectionError:
             pass  # the caller was killed: below it is forgotten
         finally:
             self._forget(process)
+            await self._show()
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
@@ -66,6 +80,16 @@ class _Owner:
         if process and self._connections[process] == 0:
             del self._connections[process]
             self._engine.leave(process)
+
+    async def _show(self) -> None:
+        """Have the tree show who holds GPUs before anybody is answered, as the kernel does."""
+        if self._proc is None:
+            return
+        async with self._showing:
+            holders = self._engine.holders()
+            if holders != self._shown:
+                await asyncio.to_thread(self._proc.update, holders)
+                self._shown = holders
 
     async def _reply(self, request: dict[str, Any], reader: asyncio.StreamReader) -> dict[str, Any]:
         if "control" in request:
@@ -81,6 +105,7 @@ class _Owner:
             if fault.code is not None:
                 return fault.code, []
             await self._until(lambda: fault.healed, fault.delay_s, reader)
+        await self._until(lambda: False, self._engine.latency_s(symbol), reader)
         if symbol == answers.WAIT:
             ready = lambda: self._engine.ready(symbol, args)  # noqa: E731  # reads as its name
             await self._until(ready, args[1] / 1000, reader)
@@ -101,15 +126,28 @@ class _Owner:
 
     def _control(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            match request["control"]:
-                case "fault":
-                    self._engine.fault(request["map"])
-                case "heal":
-                    self._engine.heal(request["map"])
-                case "describe":
-                    return {"error": "", "node": self._engine.describe()}
+            said = self._do(request)
         except faults.FaultError as error:
             return {"error": str(error)}
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
-        return {"error": ""}
+        return {"error": "", **said}
+
+    def _do(self, request: dict[str, Any]) -> dict[str, Any]:
+        match request["control"]:
+            case "fault":
+                self._engine.fault(request["map"])
+            case "heal":
+                self._engine.heal(request["map"])
+            case "start":
+                self._engine.start_process(request["map"])
+            case "end":
+                self._engine.end_process(request["pid"])
+            case "reboot":
+                self._engine.reboot()
+            case "reset":
+                bus, code = self._engine.reset(request["gpu"])
+                return {"bus": bus, "code": code}
+            case "describe":
+                return {"node": self._engine.describe()}
+        return {}

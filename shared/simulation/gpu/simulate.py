@@ -3,15 +3,19 @@
     slicewire simulate --socket S --node NAME --gpus a100-80gb,t4     (or --gpus @specs.yaml)
     slicewire simulate --socket S -- advertiser --node-name NAME ...
 
-The second form puts the shim into pynvml and then runs the service's own main, which is handed
-in: the simulation knows no service, and no service knows the simulation.
+The second form puts the shim into pynvml, a stand-in for nvidia-smi first into the PATH, and then
+runs the service's own main, which is handed in: the simulation knows no service, and no service
+knows the simulation.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import logging
+import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +34,7 @@ def main(argv: Sequence[str], run_service: Callable[[list[str]], int]) -> int:
         return _run_on(options.socket, service, run_service)
     if not options.node or not options.gpus:
         _parser().error("give --node and --gpus to own GPUs, or -- SERVICE to run one on them")
-    return _own(options.socket, options.node, options.gpus)
+    return _own(options)
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -51,31 +55,67 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--gpus", help="catalogue names with commas between, or @FILE with a YAML list of GPUs"
     )
+    parser.add_argument(
+        "--proc", type=Path, help="a folder where the node's /proc is to stand, for --proc-root"
+    )
+    parser.add_argument(
+        "--latency",
+        default="",
+        metavar="CALL=TIME,...",
+        help="how long NVML calls take, such as nvmlGpuInstanceDestroy=1s",
+    )
     return parser
+
+
+def tools(socket: Path) -> Path:
+    """Where the owner of this socket keeps programs for the services on its GPUs."""
+    return socket.with_name(f"{socket.name}.bin")
 
 
 def _run_on(socket: Path, service: list[str], run_service: Callable[[list[str]], int]) -> int:
     from shared.simulation.gpu import client, install  # noqa: PLC0415  # the owner needs neither
 
-    transport = client.SocketTransport(socket)
+    words = itertools.takewhile(lambda word: not word.startswith("-"), service)
+    transport = client.SocketTransport(socket, "-".join(words))
     install.install(transport)
+    os.environ["PATH"] = f"{tools(socket)}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     if not transport.wait(_OWNER_WITHIN_S):
         log.warning("nobody owns simulated GPUs at %s: the driver counts as not loaded", socket)
     return run_service(service)
 
 
-def _own(socket: Path, node: str, gpus: str) -> int:
+def _own(options: argparse.Namespace) -> int:
     # The catalogue and its YAML stay out of services that run on the shim.
     from shared.runtime import service  # noqa: PLC0415
-    from shared.simulation.gpu import boards, owner  # noqa: PLC0415
+    from shared.simulation.gpu import boards, faults, owner, smi  # noqa: PLC0415
     from shared.simulation.gpu.engine import Engine  # noqa: PLC0415
+    from shared.simulation.gpu.proc import ProcTree  # noqa: PLC0415
 
     try:
-        engine = Engine(node, boards.build(node, _specs(gpus)))
-    except (boards.SpecError, OSError) as error:
+        gpus = boards.build(options.node, _specs(options.gpus))
+        engine = Engine(options.node, gpus, _latencies(options.latency))
+        smi.write(tools(options.socket), options.socket)
+    except (boards.SpecError, faults.FaultError, OSError) as error:
         sys.stderr.write(f"slicewire simulate: {error}\n")
         return 2
-    return service.run(functools.partial(owner.serve, engine, socket), "simulate")
+    proc = ProcTree(options.proc) if options.proc else None
+    serve = functools.partial(owner.serve, engine, options.socket, proc)
+    try:
+        return service.run(serve, "simulate")
+    finally:
+        shutil.rmtree(tools(options.socket), ignore_errors=True)
+
+
+def _latencies(text: str) -> dict[str, float]:
+    from shared.simulation.gpu import answers, faults  # noqa: PLC0415
+
+    found = {}
+    for part in filter(None, text.split(",")):
+        call, _, duration = part.partition("=")
+        if call not in answers.ANSWERS:
+            raise faults.FaultError(f"--latency names {call!r}, which is no call of NVML's")
+        found[call] = faults.seconds(duration)
+    return found
 
 
 def _specs(gpus: str) -> list[str | Mapping[str, Any]]:

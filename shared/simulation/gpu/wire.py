@@ -1,10 +1,14 @@
 """The protocol between shims and owner: a length of four bytes, then that many bytes of JSON.
 
     {"process": p, "call": symbol, "args": [..]}  ->  {"code": n, "out": [..]}
-    {"control": "fault" | "heal", "map": {..}}    ->  {"error": ""} or a sentence
+    {"control": "fault" | "heal" | "start", "map": {..}}  ->  {"error": ""} or a sentence
+    {"control": "end", "pid": n}                  ->  the same
+    {"control": "reboot"}                         ->  the same
+    {"control": "reset", "gpu": g}                ->  {"error": "", "bus": b, "code": n}
     {"control": "describe"}                       ->  {"error": "", "node": {..}}
 
-A process names itself by a token of its own; its connections come and go.
+A process names itself by a token of its own, <program>:<pid>:<anything>; its connections come
+and go.
 """
 
 from __future__ import annotations

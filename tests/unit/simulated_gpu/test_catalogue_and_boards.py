@@ -71,6 +71,7 @@ def test_what_a_specification_says_is_taken() -> None:
                 "pciDevice": "0x20B510DE",
                 "migMode": True,
                 "profileIds": {"1g.10gb": 119},
+                "profileNames": {"3g.40gb": "3g.39gb"},
             }
         ],
     )
@@ -78,13 +79,14 @@ def test_what_a_specification_says_is_taken() -> None:
     assert (gpu.memory_mib, gpu.mig_mode) == (81000, True)
     assert (gpu.product, gpu.pci_device) == ("NVIDIA A100 80GB PCIe", 0x20B510DE)
     assert {profile.name: profile.id for profile in gpu.profiles}["1g.10gb"] == 119
+    assert {profile.kind: profile.name for profile in gpu.profiles}["3g"] == "3g.39gb"
 
 
 def test_halves_are_swapped_on_every_second_gpu() -> None:
     """GPU instance ids differ between boards of one host, as they do in reality."""
     plain, swapped = boards.build("node", [cut("a100-80gb", ("3g.40gb", 4), ("1g.10gb", 2))] * 2)
-    assert [each.gpu_instance for each in plain.instances] == [2, 9]
-    assert [each.gpu_instance for each in swapped.instances] == [1, 13]
+    assert [each.number for each in plain.instances] == [2, 9]
+    assert [each.number for each in swapped.instances] == [1, 13]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_layouts_that_the_board_allows_are_built(spec: dict[str, Any]) -> None:
     assert [(each.profile.name, each.start) for each in gpu.instances] == [
         (row["profile"], row["start"]) for row in spec["instances"]
     ]
-    assert len({each.uuid for each in gpu.instances}) == len(gpu.instances)
+    assert len({compute.uuid for _, compute in gpu.mig_devices}) == len(gpu.instances)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +119,7 @@ def test_layouts_that_the_board_allows_are_built(spec: dict[str, Any]) -> None:
         ({"model": "a30-24gb", "migMode": "yes"}, "write on or off"),
         ({"model": "a30-24gb", "pciDevice": "x"}, "write the id, such as 0x20B2"),
         ({"model": "a30-24gb", "profileIds": {"9g": 1}}, "profileIds names '9g'"),
+        ({"model": "a30-24gb", "profileNames": {"9g": "8g"}}, "profileNames names '9g'"),
         ({**cut("a30-24gb", ("1g.6gb", 0)), "migMode": False}, "instances need MIG mode"),
         (cut("a30-24gb", ("1g.7gb", 0)), "has no profile '1g.7gb', it has 1g.6gb"),
         ({"model": "a30-24gb", "instances": ["1g.6gb"]}, "write {profile: <name>, start"),
