@@ -33,31 +33,37 @@ class Caller:
         self._turn = asyncio.Lock()
         self._thread: _Thread | None = None
         self._hanging: dict[int | None, asyncio.Future[object]] = {}
+        self._overdue_s: dict[int | None, float] = {}
 
     @property
     def silent(self) -> tuple[int | None, ...]:
         """GPUs (or NODE) whose last call has not returned."""
         return tuple(self._hanging)
 
-    async def call(self, gpu: int | None, work: Callable[[], T]) -> T:
+    async def call(
+        self, gpu: int | None, work: Callable[[], T], deadline_s: float | None = None
+    ) -> T:
         """Run `work`, which is about this GPU, in the thread, and return what it returns.
+
+        It may take as long as other calls if it has no deadline of its own.
 
         Raises:
             errors.SilentError: it did not return in time, or an earlier call still has not.
         """
         async with self._turn:
             self._refuse_if_silent(gpu)
+            within_s = self._deadline_s if deadline_s is None else deadline_s
             if self._thread is None:
                 self._thread = _Thread()
             future = self._thread.submit(work)
             try:
-                async with asyncio.timeout(self._deadline_s):
+                async with asyncio.timeout(within_s):
                     return await asyncio.shield(future)
             except TimeoutError:
-                raise errors.SilentError(self._sentence(gpu)) from None
+                raise errors.SilentError(_sentence(gpu, within_s)) from None
             finally:
                 if not future.done():
-                    self._abandon(gpu, future)
+                    self._abandon(gpu, future, within_s)
 
     async def settle(self) -> None:
         """Give hanging calls one more deadline to return, as a call that was cancelled will.
@@ -83,16 +89,11 @@ class Caller:
     def _refuse_if_silent(self, gpu: int | None) -> None:
         for key in (NODE, gpu):
             if key in self._hanging:
-                raise errors.SilentError(self._sentence(key))
+                raise errors.SilentError(_sentence(key, self._overdue_s[key]))
 
-    def _sentence(self, gpu: int | None) -> str:
-        return (
-            f"an NVML call on {_name(gpu)} has not returned within {self._deadline_s:g} s:"
-            " it is left alone until it does"
-        )
-
-    def _abandon(self, gpu: int | None, future: asyncio.Future[T]) -> None:
+    def _abandon(self, gpu: int | None, future: asyncio.Future[T], deadline_s: float) -> None:
         self.stop()
+        self._overdue_s[gpu] = deadline_s
         self._hanging[gpu] = future  # type: ignore[assignment]  # only its end counts from here
         future.add_done_callback(lambda done: self._come_back(gpu, done))
 
@@ -101,6 +102,13 @@ class Caller:
         if not future.cancelled():
             future.exception()  # nobody waits for it any more
         self._returned(gpu)
+
+
+def _sentence(gpu: int | None, deadline_s: float) -> str:
+    return (
+        f"an NVML call on {_name(gpu)} has not returned within {deadline_s:g} s:"
+        " it is left alone until it does"
+    )
 
 
 def _name(gpu: int | None) -> str:

@@ -1,6 +1,6 @@
 """The real driver: NVML through pynvml, turned into values of the domain.
 
-The one importer of pynvml beside the simulated C boundary. Every call blocks; `threads` makes
+It only reads; `writing` changes MIG modes and instances. Every call blocks; `threads` makes
 them in threads of its own. What cannot change while a GPU stays is read once per opening, so a
 look at an unchanged GPU costs four calls, and two more for each MIG device.
 """
@@ -28,7 +28,7 @@ _NODE_WORDS = 16  # room for 1,024 NUMA nodes, the kernel's own limit
 
 
 @contextlib.contextmanager
-def _asking(doing: str) -> Iterator[None]:
+def asking(doing: str) -> Iterator[None]:
     """Turn pynvml's errors into the domain's, with the words for what was being done."""
     try:
         yield
@@ -51,10 +51,10 @@ class PynvmlDriver:
 
     def open(self) -> Versions:
         """Initialise NVML and read the driver's versions."""
-        with _asking("opening NVML"):
+        with asking("opening NVML"):
             nvml.nvmlInit()
         try:
-            with _asking("reading the driver's version"):
+            with asking("reading the driver's version"):
                 cuda = int(nvml.nvmlSystemGetCudaDriverVersion_v2())
                 driver = str(nvml.nvmlSystemGetDriverVersion())
         except errors.NvmlError:
@@ -67,12 +67,12 @@ class PynvmlDriver:
         self._gpus.clear()
         self._mig_devices.clear()
         self._uuids.clear()
-        with _asking("letting NVML go"):
+        with asking("letting NVML go"):
             nvml.nvmlShutdown()
 
     def count(self) -> int:
         """How many GPUs NVML lists."""
-        with _asking("counting the GPUs"):
+        with asking("counting the GPUs"):
             return int(nvml.nvmlDeviceGetCount())
 
     def gpu(self, index: int) -> Gpu:
@@ -81,7 +81,7 @@ class PynvmlDriver:
         Raises:
             errors.NvmlError: the GPU is lost, or NVML refused.
         """
-        with _asking(f"reading GPU {index}"):
+        with asking(f"reading GPU {index}"):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             uuid = str(nvml.nvmlDeviceGetUUID(handle))
             self._uuids[_address(handle)] = uuid
@@ -89,7 +89,7 @@ class PynvmlDriver:
             memory = nvml.nvmlDeviceGetMemoryInfo(handle)
             if uuid not in self._gpus:
                 self._gpus[uuid] = self._identify(handle, index, uuid, int(memory.total))
-            mode = self._mig_mode(handle)
+            mode = mig_mode(handle)
             devices = self._mig_devices_of(handle) if mode and mode.current else ()
         return dataclasses.replace(
             self._gpus[uuid], index=index, mig_mode=mode, mig_devices=devices
@@ -110,14 +110,6 @@ class PynvmlDriver:
             numa_node=_numa_node(handle),
         )
 
-    def _mig_mode(self, handle: Any) -> MigMode | None:
-        try:
-            current, pending = nvml.nvmlDeviceGetMigMode(handle)
-        except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):
-            return None
-        on = nvml.NVML_DEVICE_MIG_ENABLE
-        return MigMode(current=current == on, pending=pending == on)
-
     def _mig_devices_of(self, gpu: Any) -> tuple[MigDevice, ...]:
         found = []
         for index in range(int(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu))):
@@ -136,13 +128,13 @@ class PynvmlDriver:
 
     def watch(self) -> Hashable:
         """Make an empty event set."""
-        with _asking("making an event set"):
+        with asking("making an event set"):
             event_set = nvml.nvmlEventSetCreate()
         return _Watch(event_set)
 
     def add(self, watch: Hashable, index: int) -> None:
         """Register a GPU's XIDs with an event set."""
-        with _asking(f"registering for the XIDs of GPU {index}"):
+        with asking(f"registering for the XIDs of GPU {index}"):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             self._uuids.setdefault(_address(handle), str(nvml.nvmlDeviceGetUUID(handle)))
             nvml.nvmlDeviceRegisterEvents(
@@ -171,7 +163,7 @@ class PynvmlDriver:
 
     def drop(self, watch: Hashable) -> None:
         """Free an event set."""
-        with _asking("freeing an event set"):
+        with asking("freeing an event set"):
             nvml.nvmlEventSetFree(_event_set(watch))
 
 
@@ -186,6 +178,16 @@ def _event_set(watch: Hashable) -> Any:
     if not isinstance(watch, _Watch):
         raise TypeError(f"{watch!r} is no watch of this driver")
     return watch.event_set
+
+
+def mig_mode(handle: Any) -> MigMode | None:
+    """Read a GPU's MIG mode, None where it cannot do MIG."""
+    try:
+        current, pending = nvml.nvmlDeviceGetMigMode(handle)
+    except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):
+        return None
+    on = nvml.NVML_DEVICE_MIG_ENABLE
+    return MigMode(current=current == on, pending=pending == on)
 
 
 def _numa_node(handle: Any) -> int | None:

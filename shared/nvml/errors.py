@@ -58,6 +58,18 @@ class NotSupportedError(NvmlError):
     """This GPU, driver or mode does not have what was asked for."""
 
 
+class InUseError(NvmlError):
+    """Something still uses what was to be changed."""
+
+
+class NoRoomError(NvmlError):
+    """Another instance has what this one would need."""
+
+
+class ResetFailedError(NvmlError):
+    """The GPU was not reset, for another reason than that it is in use."""
+
+
 class NotFoundError(NvmlError):
     """Nothing stands under this index or id."""
 
@@ -92,6 +104,11 @@ _MEANINGS: dict[Code, tuple[type[NvmlError], str]] = {
     Code.NOT_SUPPORTED: (NotSupportedError, "this GPU or driver does not have it"),
     Code.FUNCTION_NOT_FOUND: (NotSupportedError, "the driver is too old for this call: update it"),
     Code.NOT_FOUND: (NotFoundError, "nothing stands under this index or id"),
+    Code.IN_USE: (InUseError, "end the processes that use it, or wait for them"),
+    Code.INSUFFICIENT_RESOURCES: (
+        NoRoomError,
+        "another instance has the place: look at the GPU again",
+    ),
     Code.NO_PERMISSION: (PermissionDeniedError, "run the service as root"),
 }
 

@@ -10,7 +10,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
-from shared.domain.gpu import Gpu
+from shared.domain.gpu import Gpu, MigMode
+from shared.geometry.board import Board, Profile
+from shared.nvml.errors import Code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,4 +71,71 @@ class Watcher(Protocol):
 
 
 class Driver(Reader, Watcher, Protocol):
-    """All of NVML that a node service uses."""
+    """All of NVML that a service needs which changes nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuInstance:
+    """A GPU instance as it stands; `start` and `size` in memory slices.
+
+    `devices` are the UUIDs of the MIG devices on it, one a compute instance. It is `whole` where
+    there is one that is as wide as the instance: any other is handed out to nobody.
+    """
+
+    id: int
+    profile: str
+    start: int
+    size: int
+    devices: tuple[str, ...] = ()
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeSet:
+    """What came of asking for a MIG mode: the mode then, and why it is pending where it is."""
+
+    mode: MigMode
+    status: Code
+
+    @property
+    def in_force(self) -> bool:
+        """Whether the GPU is in the mode that was asked for."""
+        return self.mode.current == self.mode.pending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuProcess:
+    """A process that computes on a GPU, in which GPU instance, and the memory that it has taken.
+
+    `memory_mib` is None where NVML does not say it, `gpu_instance` where there is none.
+    """
+
+    pid: int
+    memory_mib: int | None
+    gpu_instance: int | None
+
+
+class Writer(Protocol):
+    """Changes the MIG mode and the instances of a GPU, and reads what a change needs to know.
+
+    A GPU is named by the value that a look at it gave: where another one stands at its index by
+    now, nothing is done to that.
+    """
+
+    def board(self, gpu: Gpu) -> Board:
+        """What the GPU can be cut into, also while it is not in MIG mode."""
+
+    def instances(self, gpu: Gpu) -> tuple[GpuInstance, ...]:
+        """All GPU instances by their place, also those that make no whole MIG device."""
+
+    def processes(self, gpu: Gpu) -> tuple[GpuProcess, ...]:
+        """Which processes compute on the GPU and its instances."""
+
+    def set_mig_mode(self, gpu: Gpu, *, on: bool) -> ModeSet:
+        """Ask for a MIG mode."""
+
+    def create_instance(self, gpu: Gpu, profile: Profile, start: int) -> GpuInstance:
+        """Make a GPU instance there, with a compute instance as wide as it is."""
+
+    def destroy_instance(self, gpu: Gpu, instance: int) -> None:
+        """Take a GPU instance and its compute instances away."""

@@ -11,6 +11,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
 
 from shared.domain.gpu import Gpu, Hardware
 from shared.nvml import errors, known
@@ -21,6 +22,9 @@ from shared.runtime import clock
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+_NOT_OPEN = "NVML is not open in this process: open it first"
 _NO_SECOND_ASKING = (
     errors.AwayError,
     errors.LostError,
@@ -95,7 +99,7 @@ class Nvml:
         """
         async with self._one_at_a_time:
             if self._versions is None:
-                raise errors.AwayError("NVML is not open in this process: open it first")
+                raise errors.AwayError(_NOT_OPEN)
             count = await self._calls.call(NODE, self._driver.count)
             answers = [await self._look(index) for index in range(count)]
             self._gpus = known.merge(self._gpus, answers, self._now_ns())
@@ -107,6 +111,19 @@ class Nvml:
                 cuda_version=self._versions.cuda,
                 gpus=self._gpus,
             )
+
+    async def call(self, gpu: Gpu, work: Callable[[], T], deadline_s: float) -> T:
+        """Make one more call about a GPU, in its turn among the others; it is never repeated.
+
+        Raises:
+            errors.AwayError: NVML is not open.
+            errors.SilentError: it did not return in time; what it was to do may still happen.
+            errors.NvmlError: as NVML refuses it.
+        """
+        async with self._one_at_a_time:
+            if self._versions is None:
+                raise errors.AwayError(_NOT_OPEN)
+            return await self._calls.call(gpu.index, work, deadline_s)
 
     async def events(self) -> AsyncIterator[GpuEvent]:
         """Yield events for ever, over openings and closings.
