@@ -94,11 +94,14 @@ def _changed(before: Gpu, after: Gpu) -> list[tuple[str, Health]]:
 
 
 def _with_the_vanished(seen: tuple[Gpu, ...], before: dict[str, Gpu]) -> tuple[Gpu, ...]:
-    """GPUs that NVML no longer lists stay in the inventory as lost, so that holders are named."""
+    """GPUs that NVML no longer lists stay as lost, unless another GPU stands in their place."""
     uuids = {gpu.uuid for gpu in seen}
+    places = {gpu.pci_bus_id for gpu in seen}
     gone = Health(state=HealthState.LOST, reason="NVML no longer lists this GPU: check the host")
     lost = [
-        dataclasses.replace(gpu, health=gone) for gpu in before.values() if gpu.uuid not in uuids
+        dataclasses.replace(gpu, health=gone)
+        for gpu in before.values()
+        if gpu.uuid not in uuids and gpu.pci_bus_id not in places
     ]
     return tuple(sorted((*seen, *lost), key=lambda gpu: (gpu.index, gpu.uuid)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.contract.messages import Inventory
-from shared.domain.gpu import Gpu, Health, HealthState
+from shared.domain.gpu import Gpu, Health
 
 UNCONFIRMED = (
     "the node may have booted since this MIG device was seen; it waits for the advertiser's look"
@@ -14,7 +14,11 @@ UNCONFIRMED = (
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A GPU or MIG device. `trouble` withholds all its slots and says why; `gone`: it is lost."""
+    """A GPU or MIG device. `trouble` withholds all its slots and says why.
+
+    `gone`: the node no longer has it. A GPU that has fallen off the bus is still there for the
+    kubelet's count and for its holders, sick like any other.
+    """
 
     uuid: str
     gpu_uuid: str
@@ -49,5 +53,4 @@ def absent(uuid: str, gpu_uuid: str, *, gone: bool = True) -> Device:
 
 def _device(gpu: Gpu, uuid: str, health: Health, doubt: str = "") -> Device:
     trouble = "" if health.usable else f"{uuid} is {health.state.value}: {health.reason}"
-    gone = health.state is HealthState.LOST
-    return Device(uuid, gpu.uuid, gpu.index, gpu.minor, gpu.numa_node, trouble or doubt, gone)
+    return Device(uuid, gpu.uuid, gpu.index, gpu.minor, gpu.numa_node, trouble or doubt)

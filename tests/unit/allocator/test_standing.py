@@ -89,11 +89,11 @@ def test_u043_totals_add_up_with_a_sick_gpu() -> None:
     assert counts(state, "GPU-b").unhealthy == 3
 
 
-def test_a_lost_gpu_is_outside_the_total_and_stays_listed_as_unhealthy() -> None:
-    """Nothing of it is handed out; who was on it stays known."""
+def test_a_gpu_off_the_bus_stays_in_the_total_and_is_listed_as_unhealthy() -> None:
+    """Nothing of it is handed out; who was on it stays a holder, as the kubelet counts him."""
     seen = slots.inventory(slots.time_sliced(2), slots.sick(A, HealthState.LOST), B)
     state = with_holders(seen, A0)
-    assert counts(state, "GPU-a") == SlotCounts(lost=2)
+    assert counts(state, "GPU-a") == SlotCounts(held=1, unhealthy=1)
     assert listed(state) == {A0: False, A1: False, "GPU-b::0": True, "GPU-b::1": True}
 
 
