@@ -19,6 +19,7 @@ from services.rehearsal.story import (
     About,
     Condition,
     Expect,
+    Mark,
     Never,
     Say,
     Step,
@@ -73,6 +74,7 @@ class _Player:
     broken: bool = False
 
     async def play(self, steps: tuple[Step, ...]) -> None:
+        await self.stage.remember()
         for number, step in enumerate(steps):
             self.moments[step.kind] = clock.now_ns()
             if step.name:
@@ -89,23 +91,23 @@ class _Player:
 
     async def _do(self, number: int, step: Step) -> tuple[bool, Mapping[str, Any], str]:
         match step.action:
-            case Say():
-                return True, {}, ""
-            case Wait(seconds=seconds):
-                await self._wait(seconds)
-                return True, {}, ""
-            case Never():
-                self.nevers[number] = step
-                return True, {}, ""
             case Expect():
                 return await self._expect(step.action)
+            case Say():
+                pass
+            case Wait(seconds=seconds):
+                await self._wait(seconds)
+            case Mark():
+                await self.stage.remember()
+            case Never():
+                self.nevers[number] = step
             case act:
                 self.stage.mark()
                 try:
                     await self.stage.act(act)
                 except StageError as error:
                     return False, {}, str(error)
-                return True, {}, ""
+        return True, {}, ""
 
     async def _wait(self, seconds: float) -> None:
         end = clock.loop_time() + seconds

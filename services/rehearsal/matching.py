@@ -20,14 +20,16 @@ class Several:
     items: tuple[Any, ...]
 
 
+class Whole(dict[str, Any]):
+    """An expected map of which all keys count: what it does not name must not be there."""
+
+
 def fits(expected: Any, observed: Any) -> bool:
     """Tell whether `observed` is as `expected`."""
     if isinstance(observed, Several):
         return any(fits(expected, item) for item in observed.items)
     if isinstance(expected, Mapping):
-        return isinstance(observed, Mapping) and all(
-            fits(value, observed.get(key)) for key, value in expected.items()
-        )
+        return isinstance(observed, Mapping) and _same_map(expected, observed)
     if isinstance(expected, Sequence) and not isinstance(expected, str):
         return _is_list(observed) and _same_items(expected, observed)
     if isinstance(expected, int) and not isinstance(expected, bool) and _is_list(observed):
@@ -44,11 +46,19 @@ def project(expected: Any, observed: Any) -> Any:
         newest = fitting[-1:] or observed.items[-3:]
         shown = [project(expected, item) for item in newest]
         return shown[0] if fitting else shown
+    if isinstance(expected, Whole):
+        return observed
     if isinstance(expected, Mapping) and isinstance(observed, Mapping):
         return {key: project(value, observed.get(key)) for key, value in expected.items()}
     if _is_list(observed):
         return list(observed)
     return observed
+
+
+def _same_map(expected: Mapping[Any, Any], observed: Mapping[Any, Any]) -> bool:
+    if isinstance(expected, Whole) and observed.keys() - expected.keys():
+        return False
+    return all(fits(value, observed.get(key)) for key, value in expected.items())
 
 
 def _is_list(value: Any) -> bool:

@@ -16,8 +16,8 @@ from shared.sharing import fields, findings, scalars, suggest, tree
 
 LATER = frozenset(
     (
-        *("pdb", "reboot", "mark", "why", "geometry", "kept", "cdi", "evicted", "owner"),
-        *("graceSeconds", "uses", "init", "modeStaysPending", "clients", "mps"),
+        *("pdb", "reboot", "why", "evicted", "uses"),
+        *("modeStaysPending", "clients", "mps"),
     )
 )  # words of the language that this version does not play
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")

@@ -32,3 +32,6 @@ class Stage(Protocol):
 
     def mark(self) -> None:
         """Count from here what is counted since the last step that acts."""
+
+    async def remember(self) -> None:
+        """Compare from here on with the MIG instances that there are now."""

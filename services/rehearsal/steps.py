@@ -26,8 +26,10 @@ from services.rehearsal.story import (
     Fault,
     Label,
     Manage,
+    Mark,
     Never,
     Node,
+    Owner,
     Pod,
     Say,
     Service,
@@ -40,7 +42,10 @@ from shared.simulation.gpu import answers, faults
 
 FAULT_KEYS = ("node", "gpu", "xid", "instance", "lost", "nvml")
 NVML_KEYS = ("call", "gpu", "nth", "error", "times", "delay")
-POD_KEYS = ("name", "namespace", "requests", "containers", "node", "labels")
+POD_KEYS = (
+    *("name", "namespace", "requests", "containers", "init", "node", "labels"),
+    *("owner", "graceSeconds"),
+)
 
 
 @dataclass(slots=True)
@@ -65,6 +70,7 @@ class Reader:
             "fault": lambda each: self._fault(each, heal=False),
             "heal": lambda each: self._fault(each, heal=True),
             **{verb.value: self._manager(verb) for verb in Verb},
+            "mark": lambda each: Mark(name=each.text()),
             "wait": lambda each: Wait(seconds=each.seconds()),
             "expect": self._expect,
             "never": lambda each: Never(conditions=self._conditions(each, ())),
@@ -123,6 +129,11 @@ class Reader:
             namespace=namespace,
             node=self._node(parts["node"]) if "node" in parts else None,
             labels=cast.labels(parts.get("labels")),
+            init=_init(parts["init"]) if "init" in parts else (),
+            owner=_owner(parts["owner"]) if "owner" in parts else Owner.NONE,
+            grace_seconds=vocabulary.count(parts["graceSeconds"])
+            if "graceSeconds" in parts
+            else None,
         )
 
     def _delete(self, spot: Spot) -> Delete:
@@ -178,7 +189,9 @@ class Reader:
         """Refuse conditions on nodes, pods and steps that the story does not have."""
         match about:
             case About.NODE:
-                self._node(parts["node"])
+                node = self._node(parts["node"])
+                for key in parts.keys() & vocabulary.BY_GPU:
+                    self._gpus(node, parts[key])
             case About.POD:
                 self._known_pod(parts["pod"])
             case About.WHO:
@@ -204,12 +217,20 @@ class Reader:
             spot.refuse(f'no step before this one makes the pod "{key}"', hint)
         return key
 
+    def _gpus(self, node: str, spot: Spot) -> None:
+        for name, each in spot.mapping().items() if spot.is_map else ():
+            if name.isdecimal():  # the shape refuses all else
+                self._there(node, int(name), each)
+
     def _gpu(self, node: str, spot: Spot) -> int:
         index = vocabulary.count(spot)
+        self._there(node, index, spot)
+        return index
+
+    def _there(self, node: str, index: int, spot: Spot) -> None:
         count = len(self.nodes[node].gpus) if node in self.nodes else index + 1
         if index >= count:
             spot.refuse(f"the node {node} has GPUs 0 to {count - 1}" if count else "it has no GPU")
-        return index
 
 
 def _containers(parts: Mapping[str, Spot]) -> tuple[Container, ...]:
@@ -226,6 +247,18 @@ def _container(spot: Spot) -> Container:
         name=parts["name"].text() if "name" in parts else "",
         requests=vocabulary.counts(parts["requests"]) if "requests" in parts else {},
     )
+
+
+def _init(spot: Spot) -> tuple[Container, ...]:
+    parts = spot.mapping(("requests",))
+    spots.required(spot, parts, "requests")
+    requests = vocabulary.counts(parts["requests"]) if "requests" in parts else {}
+    return (Container(name="init", requests=requests),)
+
+
+def _owner(spot: Spot) -> Owner:
+    word = spot.choice([each.value for each in Owner], "owner")
+    return Owner(word) if word in list(Owner) else Owner.NONE
 
 
 def _check_fault(spot: Spot, what: Mapping[str, Any]) -> None:

@@ -43,6 +43,11 @@ class Condition:
     wants: tuple[tuple[str, Any], ...]
     given: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """What is asked about."""
+        return frozenset(key for key, _ in self.wants)
+
     def words(self) -> str:
         """One line for people."""
         parts = (*self.given.items(), *self.wants)
@@ -82,15 +87,30 @@ class Container:
     requests: Mapping[str, int]
 
 
+class Owner(enum.StrEnum):
+    """What a pod belongs to; a ReplicaSet's pod gets a successor when it is gone."""
+
+    REPLICA_SET = "ReplicaSet"
+    DAEMON_SET = "DaemonSet"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """Create a pod; with `node` it is bound there without the scheduler."""
+    """Create a pod; with `node` it is bound there without the scheduler.
+
+    `init` are the containers that run to their end before the others start; `grace_seconds` None
+    is what Kubernetes gives a pod that says nothing.
+    """
 
     name: str
     containers: tuple[Container, ...]
+    init: tuple[Container, ...] = ()
     namespace: str = "default"
     node: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    owner: Owner = Owner.NONE
+    grace_seconds: int | None = None
 
     def words(self) -> str:
         """One line for people."""
@@ -189,6 +209,17 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Remember which MIG instances there are: from here on `kept` compares with them."""
+
+    name: str
+
+    def words(self) -> str:
+        """One line for people."""
+        return f"mark {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
     """A sentence for the reader of the story; nothing is done or seen."""
 
@@ -224,7 +255,7 @@ class Never:
 
 
 Act: TypeAlias = ConfigMap | Label | Pod | Delete | Cordon | Fault | Manage
-Action: TypeAlias = Act | Wait | Say | Expect | Never
+Action: TypeAlias = Act | Wait | Mark | Say | Expect | Never
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from services.rehearsal import matching
 from services.rehearsal.spot import Spot
 from services.rehearsal.story import About
 from shared.domain.slots import SlotState
@@ -85,7 +86,29 @@ def place(spot: Spot) -> int | str:
     return spot.text() if spot.is_text else count(spot)
 
 
+def by_gpu(spot: Spot) -> dict[str, int]:
+    """For GPUs by index, a whole number each."""
+    return {name: count(each) for name, each in _indexes(spot).items()}
+
+
+def geometry(spot: Spot) -> dict[str, matching.Whole]:
+    """For GPUs by index, how many instances of each MIG profile there are, and no others."""
+    return {
+        name: matching.Whole({profile: count(each) for profile, each in gpu.mapping().items()})
+        for name, gpu in _indexes(spot).items()
+    }
+
+
+def _indexes(spot: Spot) -> dict[str, Spot]:
+    parts = spot.mapping()
+    for name, each in parts.items():
+        if not name.isdecimal():
+            each.refuse("found no index of a GPU before this", "write 0, 1, …")
+    return parts
+
+
 EVENT = fields("reason", "message")
+BY_GPU = ("geometry", "kept")
 
 KEYS: Mapping[About, Mapping[str, Shape]] = MappingProxyType(
     {
@@ -96,6 +119,8 @@ KEYS: Mapping[About, Mapping[str, Shape]] = MappingProxyType(
             "schedulable": truth,
             "condition": fields("type", "status", "reason", "message"),
             "event": EVENT,
+            "geometry": geometry,
+            "kept": by_gpu,
             "rejections": count,
             "slots": slots,
             "registrations": count,
@@ -111,6 +136,7 @@ KEYS: Mapping[About, Mapping[str, Shape]] = MappingProxyType(
             "uuids": listing_or_count,
             "env": texts,
             "devices": listing_or_count,
+            "cdi": listing_or_count,
             "restarts": count,
             "event": EVENT,
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from services.rehearsal.embedded.cluster import NAMESPACE, Cluster
@@ -9,11 +10,13 @@ from services.rehearsal.stage import StageError
 from services.rehearsal.story import (
     Act,
     ConfigMap,
+    Container,
     Cordon,
     Delete,
     Fault,
     Label,
     Manage,
+    Owner,
     Pod,
     Service,
     Verb,
@@ -65,25 +68,38 @@ async def _act(cluster: Cluster, action: Act) -> None:
 
 def pod_body(pod: Pod) -> dict[str, Any]:
     """The pod object of a step."""
-    spec: dict[str, Any] = {
-        "containers": [
-            {
-                "name": container.name,
-                "image": IMAGE,
-                "resources": {
-                    "requests": {name: str(count) for name, count in container.requests.items()},
-                    "limits": {name: str(count) for name, count in container.requests.items()},
-                },
-            }
-            for container in pod.containers
-        ]
-    }
+    spec: dict[str, Any] = {"containers": [_container(each) for each in pod.containers]}
+    if pod.init:
+        spec["initContainers"] = [_container(each) for each in pod.init]
     if pod.node is not None:
         spec["nodeName"] = pod.node
+    if pod.grace_seconds is not None:
+        spec["terminationGracePeriodSeconds"] = pod.grace_seconds
+    metadata = {"name": pod.name, "namespace": pod.namespace, "labels": dict(pod.labels)}
+    return {"metadata": metadata | _owned(pod), "spec": spec}
+
+
+def _container(container: Container) -> dict[str, Any]:
+    amounts = {name: str(count) for name, count in container.requests.items()}
     return {
-        "metadata": {"name": pod.name, "namespace": pod.namespace, "labels": dict(pod.labels)},
-        "spec": spec,
+        "name": container.name,
+        "image": IMAGE,
+        "resources": {"requests": amounts, "limits": dict(amounts)},
     }
+
+
+def _owned(pod: Pod) -> dict[str, Any]:
+    """The reference to the owner, which has the pod's own name and exists only in it."""
+    if pod.owner is Owner.NONE:
+        return {}
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": pod.owner.value,
+        "name": pod.name,
+        "uid": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{pod.namespace}/{pod.owner}/{pod.name}")),
+        "controller": True,
+    }
+    return {"ownerReferences": [owner]}
 
 
 def _config_map(cluster: Cluster, action: ConfigMap) -> None:

@@ -9,18 +9,18 @@ from services.rehearsal.embedded.cluster import Cluster
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Counts by node, and requests of our services to the API server."""
+    """Counts by node, and requests to the API server that are not the stand-ins'."""
 
     rejections: dict[str, int]
     lists: dict[str, int]
     requests: int
 
 
-def take(cluster: Cluster, agent: str) -> Baseline:
+def take(cluster: Cluster) -> Baseline:
     """Read all counts now."""
     records = {name: node.kubelet.record for name, node in cluster.nodes.items()}
     return Baseline(
         rejections={name: len(record.rejections) for name, record in records.items()},
         lists={name: len(record.lists) for name, record in records.items()},
-        requests=cluster.api.requests_of(agent),
+        requests=cluster.requests,
     )

@@ -24,7 +24,9 @@ from shared.bus.connection import Bus
 from shared.contract.table import Role
 from shared.runtime import clock
 from shared.simulation.broker import Broker, BrokerError
+from shared.simulation.kube import api_client
 from shared.simulation.kube.apiserver import ApiServer, kinds
+from shared.simulation.kube.replicasets import ReplicaSets
 from shared.simulation.kube.scheduler import Scheduler
 
 NAMESPACE = "slicewire"
@@ -57,6 +59,16 @@ class Cluster:
         yield self.controller
         for node in self.nodes.values():
             yield from node.everything
+
+    @property
+    def requests(self) -> int:
+        """Requests to the API server so far: of everybody but kubelets, scheduler, ReplicaSets."""
+        return self.api.requests - self.api.requests_of(api_client.USER_AGENT)
+
+    @property
+    def watches(self) -> int:
+        """Watches that are open now, counted in the same way."""
+        return self.api.watches - self.api.watches_of(api_client.USER_AGENT)
 
     def process(self, service: Service, node: str | None) -> Process:
         """The process of a service."""
@@ -143,6 +155,7 @@ async def _beside(cluster: Cluster, story: Story) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as tasks:
         lives = [
             tasks.create_task(Scheduler(cluster.api_url, lags=lags).run(), name="scheduler"),
+            tasks.create_task(ReplicaSets(cluster.api_url).run(), name="ReplicaSets"),
             tasks.create_task(cluster.book.run(), name="read the bus"),
         ]
         for name, node in cluster.nodes.items():

@@ -23,4 +23,5 @@ def inside(pod: RunningPod | None, gpus: Mapping[str, str]) -> dict[str, Any]:
         "uuids": sorted(uuids),
         "env": env,
         "devices": sorted({device.host_path for part in parts for device in part.devices}),
+        "cdi": sorted({name for part in parts for name in part.cdi}),
     }

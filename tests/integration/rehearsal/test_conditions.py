@@ -17,14 +17,17 @@ from tests.support.eventually import eventually
 FRAME = """\
 nodes:
   - name: gpu-a.lan
-    gpus: [t4, {model: t4, uuid: GPU-00000000-0000-0000-0000-000000000001}]
+    gpus:
+      - t4
+      - {model: t4, uuid: GPU-00000000-0000-0000-0000-000000000001}
+      - {model: a100-80gb, migMode: true, instances: [{profile: 3g.40gb, start: 4}]}
 configMaps:
   sharing:
     any: |-
       version: v1
       sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}
 steps:
-  - expect: {node: gpu-a.lan, allocatable: {nvidia.com/gpu: 4}, within: 20s}
+  - expect: {node: gpu-a.lan, allocatable: {nvidia.com/gpu: 6}, within: 20s}
   - pod: {name: a, requests: {nvidia.com/gpu: 2}}
   - pod: {name: b, requests: {nvidia.com/gpu: 9}, node: gpu-a.lan}
   - expect: {pod: a, phase: Running}
@@ -32,8 +35,8 @@ steps:
 """
 # condition: what is so, what is not
 NODE = {
-    "capacity": ("{nvidia.com/gpu: 4}", "{nvidia.com/gpu: 5}"),
-    "allocatable": ("{nvidia.com/gpu: 4}", "{nvidia.com/mig-1g.5gb: 1}"),
+    "capacity": ("{nvidia.com/gpu: 6}", "{nvidia.com/gpu: 5}"),
+    "allocatable": ("{nvidia.com/gpu: 6}", "{nvidia.com/mig-1g.5gb: 1}"),
     "labels": (
         '{nvidia.com/gpu.replicas: "2", absent: null}',
         "{nvidia.com/gpu.replicas: null}",
@@ -41,8 +44,10 @@ NODE = {
     "schedulable": ("true", "false"),
     "condition": ('{type: Ready, status: "True"}', '{type: Ready, status: "False"}'),
     "event": ("{reason: ConfigApplied, message: ~sharing/any}", "{reason: ConfigRefused}"),
+    "geometry": ("{0: {}, 2: {3g.40gb: 1}}", "{2: {}}"),
+    "kept": ("{2: 1}", "{2: 2}"),
     "rejections": ("1", "0"),
-    "slots": ("{nvidia.com/gpu: {held: 2, free: 2}}", "{nvidia.com/gpu: {held: 1}}"),
+    "slots": ("{nvidia.com/gpu: {held: 2, free: 4}}", "{nvidia.com/gpu: {held: 1}}"),
     "registrations": ("1", "2"),
     "lists": ("0", "1"),
 }
@@ -59,6 +64,7 @@ POD = {
     ),
     "env": ("{NVIDIA_VISIBLE_DEVICES: ~GPU-.*,GPU-, X: null}", "{NVIDIA_VISIBLE_DEVICES: all}"),
     "devices": ("5", "[/dev/nvidia0]"),
+    "cdi": ("0", "[~^nvidia.com/gpu=]"),
     "restarts": ("0", "1"),
     "event": ("{reason: UnexpectedAdmissionError}", "{reason: Killing}"),  # of pod b below
 }

@@ -16,6 +16,7 @@ from services.rehearsal.story import (
     Condition,
     Delete,
     Expect,
+    Mark,
     Never,
     Step,
     Story,
@@ -32,6 +33,7 @@ class Script:
     began: float = 0.0
     acts: list[Act] = field(default_factory=list)
     marks: int = 0
+    remembered: int = 0
 
     async def act(self, action: Act) -> None:
         if action == Delete(pod="default/gone"):
@@ -45,6 +47,9 @@ class Script:
 
     def mark(self) -> None:
         self.marks += 1
+
+    async def remember(self) -> None:
+        self.remembered += 1
 
 
 def rejections(count: int) -> tuple[Condition, ...]:
@@ -142,3 +147,10 @@ async def test_steps_that_act_mark_and_others_do_not() -> None:
     )
     assert outcome.ok
     assert stage.marks == 1
+
+
+async def test_the_hardware_is_remembered_at_the_start_and_at_each_mark() -> None:
+    """A mark is no step that acts: counts go on."""
+    outcome, stage = await played({0: 1}, Mark(name="here"), Expect(conditions=rejections(1)))
+    assert outcome.ok
+    assert (stage.remembered, stage.marks) == (2, 0)

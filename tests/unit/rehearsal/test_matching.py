@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.rehearsal import matching
-from services.rehearsal.matching import Several
+from services.rehearsal.matching import Several, Whole
 
 CASES: dict[str, tuple[Any, Any, bool]] = {
     "equal number": (8, 8, True),
@@ -23,6 +23,9 @@ CASES: dict[str, tuple[Any, Any, bool]] = {
     "present though unwanted": (None, "x", False),
     "named keys only": ({"a": 1}, {"a": 1, "b": 2}, True),
     "absent key as wanted": ({"b": None}, {"a": 1}, True),
+    "whole map": (Whole({"a": 1}), {"a": 1}, True),
+    "whole map with something else": (Whole({"a": 1}), {"a": 1, "b": 2}, False),
+    "whole map of nothing": (Whole(), {"b": 2}, False),
     "map of nothing observed": ({"a": 1}, None, False),
     "list in another order": (["b", "a"], ["a", "b"], True),
     "list counts repetitions": (["a", "a"], ["a", "b"], False),
