@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from shared.geometry import place, rules, why
@@ -20,10 +20,15 @@ from shared.geometry.config import Wanted
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An instance that is there, and the pods that hold it; a pod not yet known is named ""."""
+    """An instance that is there, and the pods that hold it; a pod not yet known is named "".
+
+    One that is not `whole` has no compute instance of its full width, so nobody can be given it:
+    it is made anew where it is wanted.
+    """
 
     instance: Instance
     holders: tuple[str, ...] = ()
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +86,11 @@ def towards(board: Board, current: Current, wanted: Wanted) -> Plan:
         InfeasibleError: it does not fit the board.
     """
     counts = dict(wanted.counts)
-    worth = {each.instance: (len(each.holders), 1) for each in current.standing}
+    worth = {each.instance: (len(each.holders), 1) for each in current.standing if each.whole}
     layout = None if rules.broken(board, counts) else place.arrange(board, counts, worth=worth)
     if layout is None:
         raise why.InfeasibleError(why.reason(board, counts), why.nearest(board, counts))
-    return _plan(board, current, layout, enabled=wanted.enabled)
+    return _plan(board, current, layout, worth.keys(), enabled=wanted.enabled)
 
 
 def adding(board: Board, current: Current, demand: Counts) -> Plan:
@@ -98,12 +103,12 @@ def adding(board: Board, current: Current, demand: Counts) -> Plan:
         InfeasibleError: the demand does not fit beside the busy instances.
     """
     busy = ordered(each.instance for each in current.standing if each.holders)
-    idle = ordered(each.instance for each in current.standing if not each.holders)
+    idle = ordered(each.instance for each in current.standing if each.whole and not each.holders)
     for count in range(len(idle), -1, -1):
         layouts = [*_beside(board, busy, itertools.combinations(idle, count), demand)]
         if layouts:
             best = min(layouts, key=lambda layout: _effort(board, current, layout))
-            return _plan(board, current, best, enabled=True)
+            return _plan(board, current, best, {*busy, *idle}, enabled=True)
     raise why.InfeasibleError(
         why.reason(board, demand, busy), why.largest_parts(board, demand, busy)
     )
@@ -130,23 +135,25 @@ def _effort(board: Board, current: Current, layout: Layout) -> tuple[int, int, L
     return len(new), sum(crowding[each] for each in new), layout
 
 
-def _plan(board: Board, current: Current, layout: Layout, *, enabled: bool) -> Plan:
-    wanted = frozenset(layout)
-    present = frozenset(each.instance for each in current.standing)
+def _plan(
+    board: Board, current: Current, layout: Layout, usable: Set[Instance], *, enabled: bool
+) -> Plan:
+    """Compare what is there with a layout; of what is there, `usable` can be kept."""
+    kept = frozenset(layout) & usable
     plan = Plan(
-        keep=ordered(present & wanted),
-        destroy=ordered(present - wanted),
-        create=ordered(wanted - present),
+        keep=ordered(kept),
+        destroy=ordered(each.instance for each in current.standing if each.instance not in kept),
+        create=ordered(instance for instance in layout if instance not in kept),
         mode=None if enabled is current.enabled else enabled,
         unused=unused(board, layout) if enabled else Unused(),
     )
-    return plan if plan.empty else dataclasses.replace(plan, blockers=_blockers(current, wanted))
+    return plan if plan.empty else dataclasses.replace(plan, blockers=_blockers(current, kept))
 
 
-def _blockers(current: Current, wanted: frozenset[Instance]) -> tuple[Blocker, ...]:
+def _blockers(current: Current, kept: frozenset[Instance]) -> tuple[Blocker, ...]:
     """Name who is in the way: of an instance that goes, and of the GPU itself for any change."""
     of_gpu = [Blocker(holder) for holder in sorted(current.holders)]
-    going = {each.instance: each for each in current.standing if each.instance not in wanted}
+    going = {each.instance: each for each in current.standing if each.instance not in kept}
     of_instances = [
         Blocker(holder, instance)
         for instance in ordered(going)
