@@ -85,6 +85,7 @@ class Bus:
             try:
                 await self._one_session()
             except Exception as error:  # whatever nats-py raises, the next try may go well
+                _heed_cancellation()
                 self._complain(str(error) or type(error).__name__)
             if clock.loop_time() - since > STEADY_S:
                 waits.reset()
@@ -96,6 +97,7 @@ class Bus:
         try:
             await self._enter(client, session)
             await session.start()
+            _heed_cancellation()
             self._entered(session)
             await session.ended.wait()
         finally:
@@ -152,6 +154,17 @@ class Bus:
         level = logging.DEBUG if reason == self.trouble else logging.WARNING
         log.log(level, "not on the bus at %s: %s; trying again for ever", self._url, reason)
         self.trouble = reason
+
+
+def _heed_cancellation() -> None:
+    """Raise a cancellation that was swallowed on the way.
+
+    nats-py catches some, and `asyncio.wait_for` before Python 3.12 loses one that comes together
+    with the answer; without this look a stop during a login would wait for ever.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 @contextlib.asynccontextmanager
