@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import ctypes
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
-from shared.simulation.gpu import boards, install
+from shared.nvml.errors import Code
+from shared.simulation.gpu import boards, install, library
 from shared.simulation.gpu.engine import Engine
 from shared.simulation.gpu.local import LocalTransport
 
@@ -22,3 +25,27 @@ def simulated_nvml(*gpus: Spec, node: str = "gpu-a") -> Iterator[LocalTransport]
         yield transport
     finally:
         install.remove()
+
+
+def c_library(transport: library.Transport) -> SimpleNamespace:
+    """The library's functions behind real C function pointers, which check argument types."""
+    plain = library.library(transport)
+    wrapped = {
+        symbol: ctypes.CFUNCTYPE(
+            ctypes.c_int, *(taken for argument in signature for taken in argument.takes)
+        )(returning_unknown(getattr(plain, symbol)))
+        for symbol, signature in library.SIGNATURES.items()
+    }
+    return SimpleNamespace(nvmlErrorString=library.error_string, **wrapped)
+
+
+def returning_unknown(function: Callable[..., int]) -> Callable[..., int]:
+    """An exception must not leave a C callback: it would be printed and lost."""
+
+    def call(*args: Any) -> int:
+        try:
+            return function(*args)
+        except Exception:
+            return int(Code.UNKNOWN)
+
+    return call

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from shared.nvml import driver, errors
+from shared.domain.gpu import Gpu
+from shared.nvml import driver, errors, writing
 from shared.nvml.errors import Code
 from shared.simulation.gpu import answers, install, library
 from tests.suites.nvml_reading import NvmlReading
-from tests.support.simulated_nvml import simulated_nvml
+from tests.support.simulated_nvml import c_library, simulated_nvml
 
 GPUS = (
     {
@@ -28,30 +27,6 @@ GPUS = (
     "h200-141gb",
     "t4",
 )
-
-
-def c_library(transport: library.Transport) -> SimpleNamespace:
-    """The library's functions behind real C function pointers, which check argument types."""
-    plain = library.library(transport)
-    wrapped = {
-        symbol: ctypes.CFUNCTYPE(
-            ctypes.c_int, *(taken for argument in signature for taken in argument.takes)
-        )(returning_unknown(getattr(plain, symbol)))
-        for symbol, signature in library.SIGNATURES.items()
-    }
-    return SimpleNamespace(nvmlErrorString=library.error_string, **wrapped)
-
-
-def returning_unknown(function: Callable[..., int]) -> Callable[..., int]:
-    """An exception must not leave a C callback: it would be printed and lost."""
-
-    def call(*args: Any) -> int:
-        try:
-            return function(*args)
-        except Exception:
-            return int(Code.UNKNOWN)
-
-    return call
 
 
 class TestPythonFunctions(NvmlReading):
@@ -93,6 +68,16 @@ def test_a_mig_gpu_shows_what_it_was_cut_into() -> None:
     assert (turing.mig_mode, turing.model, turing.compute_capability) == (None, "Tesla T4", (7, 5))
 
 
+def write_everything(gpu: Gpu) -> None:
+    """Take every way through the writing half once."""
+    writer = writing.PynvmlWriter()
+    writer.set_mig_mode(gpu, on=True)
+    made = writer.create_instance(gpu, writer.board(gpu).widest, 0)
+    assert writer.instances(gpu) == (made,)
+    assert writer.processes(gpu) == ()
+    writer.destroy_instance(gpu, made.id)
+
+
 def test_every_symbol_that_the_driver_uses_is_simulated() -> None:
     """A driver that starts to use another symbol fails here, not in a rehearsal."""
     used: set[str] = set()
@@ -115,6 +100,7 @@ def test_every_symbol_that_the_driver_uses_is_simulated() -> None:
             nvml.add(watch, index)
         nvml.wait(watch, 0)
         nvml.drop(watch)
+        write_everything(nvml.gpu(2))
         nvml.close()
     assert used <= set(library.SIGNATURES)
     assert set(library.SIGNATURES) == set(answers.ANSWERS)
