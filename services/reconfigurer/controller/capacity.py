@@ -13,10 +13,12 @@ from shared.contract.messages import Inventory, Ledger
 from shared.domain import slots
 from shared.domain.sharing import GPU_RESOURCE
 from shared.domain.slots import SlotState
+from shared.sharing import expand
 
 NVIDIAS = (GPU_RESOURCE, f"{GPU_RESOURCE}.shared")
 MIG_PREFIX = "nvidia.com/mig-"
 LISTED = (SlotState.HELD, SlotState.GRANTED)
+TAKEN = (*LISTED, SlotState.RETIRING)
 
 
 def expected(
@@ -37,6 +39,21 @@ def expected(
         if row.state in LISTED and (row.slot in withheld or device & sick):
             found[row.resource] -= 1
     return dict(found)
+
+
+def answers(ledger: Ledger, inventory: Inventory) -> bool:
+    """Whether the ledger's slots are those of this inventory and not of an older one."""
+    holders: dict[str, frozenset[str]] = {}
+    for row in ledger.rows:
+        if row.state in TAKEN:
+            holders[row.resource] = holders.get(row.resource, frozenset()) | {row.slot}
+    offered: Counter[tuple[str, str]] = Counter()
+    for offer in expand.expand(inventory.shares, holders):
+        offered[offer.gpu_uuid, offer.resource] += len(offer.slots)
+    standing: Counter[tuple[str, str]] = Counter()
+    for each in ledger.counts:
+        standing[each.gpu_uuid, each.resource] += each.counts.total - each.counts.retiring
+    return +offered == +standing
 
 
 def differing(allocatable: Mapping[str, int], wanted: Mapping[str, int]) -> str:
