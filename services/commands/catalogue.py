@@ -43,7 +43,7 @@ class Command:
 
 PEOPLE = (
     Command("demo", "services.commands.demo", "play the shipped story on simulated GPUs", "demo"),
-    Command("plan", "services.commands.plan", "say what a sharing text would do, offline"),
+    Command("plan", "services.commands.plan", "say what sharing and MIG texts would do, offline"),
     Command("status", "services.commands.status", "show each GPU's slots, health and config"),
     Command("who", "services.commands.who", "name the pods that hold slots"),
     Command("trace", "services.commands.trace", "print the tree of one change, step by step"),

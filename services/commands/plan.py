@@ -1,14 +1,15 @@
-"""`slicewire plan`: what a sharing text would do to a set of GPUs, offline, or why it would not."""
+"""`slicewire plan`: what texts for sharing and MIG would do to GPUs, offline, or why nothing."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import pathlib
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from services.commands import access, plan_choice, plan_state
+from services.commands import access, plan_choice, plan_mig, plan_state
 from services.views import console as view
 from services.views import planned
 from shared.domain.errors import Place, Problem, RefusedError
@@ -17,12 +18,16 @@ from shared.sharing import load, manifest, select, shares
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command: 0 the text would serve, 1 it would be refused, 2 the call is wrong."""
-    parser = access.Parser("plan", "Say what a sharing text would do, without touching anything.")
+    """Run the command: 0 the texts would serve, 1 one would be refused, 2 the call is wrong."""
+    parser = access.Parser("plan", "Say what texts would do, without touching anything.")
     parser.add_argument(
         "--sharing", metavar="FILE", required=True, help="sharing text, or a ConfigMap manifest"
     )
     parser.add_argument("--key", metavar="KEY", help="key of the ConfigMap [chosen as for a node]")
+    parser.add_argument("--mig", metavar="FILE", help="mig-parted text, or a ConfigMap manifest")
+    parser.add_argument(
+        "--mig-config", metavar="NAME", help="name in it, or a built-in one like all-balanced"
+    )
     parser.add_argument(
         "--gpus", metavar="MODELS", required=True, help="GPUs in index order: a100-80gb=2,t4=1"
     )
@@ -30,6 +35,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--node-labels", metavar="K=V,...", default="", help="for the key's choice")
     parser.add_argument("--values", metavar="FILE", help="chart values with the selection rules")
     arguments = parser.parse_args(argv)
+    if arguments.mig and not arguments.mig_config:
+        parser.refuse("--mig needs --mig-config: which name of the text is wanted?")
     try:
         return _answer(arguments)
     except (plan_state.StateError, plan_choice.ChoiceError) as error:
@@ -38,22 +45,20 @@ def main(argv: Sequence[str]) -> int:
         parser.refuse(f"a file cannot be read: {error}")
 
 
+class _Refusal(Exception):  # noqa: N818  # what the command answers, no failure of it
+    """A file or a name is refused."""
+
+    def __init__(self, source: str, problems: tuple[Problem, ...]) -> None:
+        super().__init__(source)
+        self.source = source
+        self.problems = problems
+
+
 def _answer(arguments: argparse.Namespace) -> int:
-    body = pathlib.Path(arguments.sharing).read_text("utf-8")
-    state = plan_state.read(_optional(arguments.state))
-    boards = plan_state.made(plan_state.models(arguments.gpus), state)
-    gpus = tuple(board.gpu for board in boards)
-    labels = plan_choice.labels(arguments.node_labels)
-    choice = plan_choice.read(_optional(arguments.values))
     try:
-        key, config = _config(
-            body, lambda keys: plan_choice.choose(keys, arguments.key, labels, gpus, choice)
-        )
-        wanted = shares.shares(gpus, config).shares
-        held = plan_state.holders(state, gpus, wanted)
-        plan = planned.make(key, config, boards, held)
-    except RefusedError as error:
-        return _refuse(arguments, error.problems)
+        plan = _plan(arguments)
+    except _Refusal as refusal:
+        return _refuse(arguments, refusal)
     if arguments.output == "json":
         access.print_json(planned.form(plan))
     else:
@@ -61,13 +66,44 @@ def _answer(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse(arguments: argparse.Namespace, problems: tuple[Problem, ...]) -> int:
+def _plan(arguments: argparse.Namespace) -> planned.Plan:
+    """Plan the geometry first, then sharing on the GPUs that come of it."""
+    body, mig = pathlib.Path(arguments.sharing).read_text("utf-8"), _optional(arguments.mig)
+    state = plan_state.read(_optional(arguments.state))
+    found = plan_state.made(plan_state.models(arguments.gpus), state)
+    gpus = tuple(board.gpu for board in found)
+    labels = plan_choice.labels(arguments.node_labels)
+    choice = plan_choice.read(_optional(arguments.values))
+    cut = plan_mig.Done(found)
+    if arguments.mig_config:
+        with _about(arguments.mig or arguments.mig_config):
+            cut = plan_mig.cut(mig, arguments.mig_config, found, state)
+    with _about(arguments.sharing):
+        key, config = _config(
+            body, lambda keys: plan_choice.choose(keys, arguments.key, labels, gpus, choice)
+        )
+        wanted = shares.shares(tuple(board.gpu for board in cut.boards), config).shares
+        held = plan_state.holders(plan_state.without(state, cut.evictions), gpus, wanted)
+        plan = planned.make(key, config, cut.boards, held, cut.evictions)
+    return dataclasses.replace(plan, warnings=cut.warnings + plan.warnings)
+
+
+@contextlib.contextmanager
+def _about(source: str) -> Iterator[None]:
+    """Say which file a refusal is about."""
+    try:
+        yield
+    except RefusedError as error:
+        raise _Refusal(source, error.problems) from None
+
+
+def _refuse(arguments: argparse.Namespace, refusal: _Refusal) -> int:
     if arguments.output == "json":
-        errors = [planned.problem_form(problem) for problem in problems]
+        errors = [planned.problem_form(problem) for problem in refusal.problems]
         access.print_json({"ok": False, "errors": errors, "warnings": []})
     else:
-        for problem in problems:
-            sys.stderr.write(f"{arguments.sharing}: {problem.sentence()}\n")
+        for problem in refusal.problems:
+            sys.stderr.write(f"{refusal.source}: {problem.sentence()}\n")
     return 1
 
 

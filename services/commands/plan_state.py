@@ -6,6 +6,7 @@ plan sees what an advertiser would see.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 import pydantic
@@ -14,10 +15,12 @@ import yaml
 from services.views import planned
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import Share
-from shared.domain.slots import SEPARATOR, slot_id
+from shared.domain.slots import SEPARATOR, device_of, slot_id
+from shared.geometry import board as geometry
+from shared.geometry import plan
 from shared.nvml.driver import PynvmlDriver
 from shared.sharing import suggest
-from shared.simulation.gpu import boards, catalogue, install, state
+from shared.simulation.gpu import boards, catalogue, cutting, install, state
 from shared.simulation.gpu.engine import Engine
 from shared.simulation.gpu.local import LocalTransport
 
@@ -96,8 +99,48 @@ def made(names: tuple[str, ...], given: State) -> tuple[planned.Board, ...]:
     except boards.SpecError as error:
         raise StateError(str(error)) from None
     return tuple(
-        planned.Board(gpu=gpu, model=name, slices=_slices(name))
+        planned.Board(gpu=gpu, model=name, table=cutting.board(catalogue.model(name)))
         for gpu, name in zip(_seen(simulated), names, strict=True)
+    )
+
+
+def current(given: State, found: tuple[planned.Board, ...]) -> tuple[plan.Current, ...]:
+    """Return each GPU as a MIG plan finds it, with who holds it and its instances.
+
+    Raises:
+        StateError: a slot stands on a device that is not there.
+    """
+    gpus = tuple(board.gpu for board in found)
+    pods = _pods(given, gpus)
+    return tuple(
+        plan.Current(
+            enabled=gpu.mig_enabled,
+            standing=tuple(
+                plan.Standing(
+                    geometry.Instance(device.profile, device.start),
+                    tuple(sorted(pods.get(device.uuid, ()))),
+                )
+                for device in gpu.mig_devices
+            ),
+            holders=tuple(sorted(pods.get(gpu.uuid, ()))),
+        )
+        for gpu in gpus
+    )
+
+
+def without(given: State, pods: Collection[str]) -> State:
+    """Return the state when these pods have gone."""
+    return given.model_copy(
+        update={
+            "instances": {
+                index: [_left(instance, pods) for instance in instances]
+                for index, instances in given.instances.items()
+            },
+            "holders": {
+                resource: {slot: pod for slot, pod in taken.items() if pod not in pods}
+                for resource, taken in given.holders.items()
+            },
+        }
     )
 
 
@@ -109,8 +152,7 @@ def holders(given: State, found: tuple[Gpu, ...], shares: tuple[Share, ...]) -> 
     Raises:
         StateError: a slot stands on a device that is not there.
     """
-    uuids = {str(gpu.index): gpu.uuid for gpu in found}
-    uuids |= {f"{gpu.index}:{mig.index}": mig.uuid for gpu in found for mig in gpu.mig_devices}
+    uuids = _uuids(found)
     held: dict[str, set[str]] = {}
     for resource, taken in given.holders.items():
         for slot in taken:
@@ -125,6 +167,32 @@ def holders(given: State, found: tuple[Gpu, ...], shares: tuple[Share, ...]) -> 
     return held
 
 
+def _pods(given: State, found: tuple[Gpu, ...]) -> dict[str, set[str]]:
+    """Return the pods on each GPU and MIG device, by UUID."""
+    uuids = _uuids(found)
+    pods: dict[str, set[str]] = {}
+    for taken in given.holders.values():
+        for slot, pod in taken.items():
+            pods.setdefault(device_of(_slot(slot, uuids)), set()).add(pod)
+    for index, instances in given.instances.items():
+        for mig, instance in zip(found[index].mig_devices, instances, strict=True):
+            if instance.holder:
+                pods.setdefault(mig.uuid, set()).add(instance.holder)
+    return pods
+
+
+def _left(instance: Instance, pods: Collection[str]) -> Instance:
+    return instance.model_copy(update={"holder": ""}) if instance.holder in pods else instance
+
+
+def _uuids(found: tuple[Gpu, ...]) -> dict[str, str]:
+    """Return the devices by how a state file may write them: `0`, and `0:1` for MIG devices."""
+    uuids = {str(gpu.index): gpu.uuid for gpu in found}
+    return uuids | {
+        f"{gpu.index}:{mig.index}": mig.uuid for gpu in found for mig in gpu.mig_devices
+    }
+
+
 def _slot(written: str, uuids: dict[str, str]) -> str:
     device, separator, replica = written.partition(SEPARATOR)
     uuid = uuids.get(device, device)
@@ -132,10 +200,6 @@ def _slot(written: str, uuids: dict[str, str]) -> str:
         known = suggest.listed(uuids)
         raise StateError(f"the state file names the slot {written!r}, devices are {known}")
     return f"{uuid}{separator}{replica}"
-
-
-def _slices(name: str) -> int:
-    return max((profile.slices for profile in catalogue.model(name).profiles), default=0)
 
 
 def _spec(index: int, name: str, given: State) -> dict[str, object]:

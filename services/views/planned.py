@@ -1,4 +1,4 @@
-"""What a sharing text would do to a set of GPUs: the answer of `slicewire plan`, as values.
+"""What texts would do to a set of GPUs: the answer of `slicewire plan`, as values.
 
 Made by the very functions that the controller, the advertiser and the allocator use.
 """
@@ -6,7 +6,7 @@ Made by the very functions that the controller, the advertiser and the allocator
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,21 +14,37 @@ from rich.console import Console
 from rich.text import Text
 
 from services.views import console as view
+from services.views import layouts
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
-from shared.domain.sharing import MigStrategy, Offer, SharingConfig
+from shared.domain.sharing import Offer, SharingConfig
+from shared.geometry import board as geometry
+from shared.geometry import plan as mig
 from shared.sharing import expand, labels, shares
 
 Holders = Mapping[str, Collection[str]]
+_TOGGLES_WITHOUT_RESET = (9, 0)  # compute capability of Hopper
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a MIG config does to a GPU with the layout `before`."""
+
+    before: geometry.Layout
+    plan: mig.Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """A GPU with its catalogue name and the compute slices it can be cut into, 0 if it cannot."""
+    """A GPU as it would be, with its catalogue name and what it can be cut into.
+
+    `table` is None where it cannot do MIG, `cut` where no MIG config was given.
+    """
 
     gpu: Gpu
     model: str
-    slices: int = 0
+    table: geometry.Board | None = None
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +58,7 @@ class Plan:
     labels: Mapping[str, str]
     warnings: tuple[Problem, ...]
     holders: Holders
+    evictions: tuple[str, ...] = ()
 
     @property
     def resources(self) -> dict[str, int]:
@@ -57,6 +74,7 @@ def make(
     config: SharingConfig,
     boards: tuple[Board, ...],
     holders: Holders,
+    evictions: tuple[str, ...] = (),
 ) -> Plan:
     """Apply a config to GPUs with these holders.
 
@@ -73,6 +91,7 @@ def make(
         labels=labels.labels(gpus, shared.shares, config.mig_strategy),
         warnings=config.warnings + shared.warnings,
         holders=holders,
+        evictions=evictions,
     )
 
 
@@ -86,7 +105,7 @@ def form(plan: Plan) -> dict[str, Any]:
         "resources": plan.resources,
         "labels": dict(plan.labels),
         "gpus": [_gpu_form(plan, board) for board in plan.boards],
-        "evictions": [],  # a sharing text never ends a pod
+        "evictions": list(plan.evictions),  # a sharing text alone never ends a pod
     }
 
 
@@ -103,6 +122,7 @@ def problem_form(problem: Problem) -> dict[str, Any]:
 
 def _gpu_form(plan: Plan, board: Board) -> dict[str, Any]:
     gpu = board.gpu
+    geometry_form = {} if board.cut is None else {"geometry": _geometry(board.cut)}
     return {
         "index": gpu.index,
         "uuid": gpu.uuid,
@@ -116,20 +136,50 @@ def _gpu_form(plan: Plan, board: Board) -> dict[str, Any]:
             for offer in plan.offers
             if offer.gpu_uuid == gpu.uuid
         ],
-        "needs": {"modeChange": False, "reset": False},  # only a MIG layout asks for them
-        "unused": _unused(plan.config.mig_strategy, board),
+        **geometry_form,
+        "needs": {"modeChange": mode_change(board), "reset": reset(board)},
+        "unused": _unused(board),
     }
 
 
-def _unused(strategy: MigStrategy, board: Board) -> dict[str, int]:
-    """What of a cut GPU no MIG device has; a GPU that is offered itself is all in use."""
-    gpu = board.gpu
-    if strategy is MigStrategy.NONE or not gpu.mig_enabled:
-        return {"memoryMiB": 0, "slices": 0}
+def _geometry(cut: Cut) -> dict[str, Any]:
+    layouts = {
+        "before": cut.before,
+        "after": cut.plan.after,
+        "kept": cut.plan.keep,
+        "destroyed": cut.plan.destroy,
+        "created": cut.plan.create,
+    }
     return {
-        "memoryMiB": gpu.memory_mib - sum(device.memory_mib for device in gpu.mig_devices),
-        "slices": board.slices - sum(device.gpu_slices for device in gpu.mig_devices),
+        name: [{"profile": each.profile, "start": each.start} for each in layout]
+        for name, layout in layouts.items()
     }
+
+
+def mode_change(board: Board) -> bool:
+    """Whether MIG mode would be switched."""
+    return board.cut is not None and board.cut.plan.mode is not None
+
+
+def reset(board: Board) -> bool:
+    """Whether the switch needs a reset of the GPU: up to Ampere it does."""
+    return mode_change(board) and board.gpu.compute_capability < _TOGGLES_WITHOUT_RESET
+
+
+def unused(board: Board) -> mig.Unused:
+    """What of a cut GPU no MIG device has."""
+    if board.table is None or not board.gpu.mig_enabled:
+        return mig.Unused()
+    devices = board.gpu.mig_devices
+    return mig.unused(
+        board.table, [geometry.Instance(each.profile, each.start) for each in devices]
+    )
+
+
+def _unused(board: Board) -> dict[str, int | None]:
+    left = unused(board)
+    form = {"memoryMiB": left.memory_mib, "slices": left.slices}
+    return form | ({"multiprocessors": left.multiprocessors} if board.gpu.mig_enabled else {})
 
 
 def write(plan: Plan, console: Console) -> None:
@@ -140,6 +190,8 @@ def write(plan: Plan, console: Console) -> None:
     for board in plan.boards:
         gpu = board.gpu
         console.print(Text(f"GPU {gpu.index}  {board.model}  {gpu.uuid}", style="bold"))
+        for line in _cut_lines(board):
+            console.print(Text("  ").append_text(line))
         for offer in plan.offers:
             if offer.gpu_uuid == gpu.uuid:
                 line = Text(f"  {_device(offer)}{offer.resource}  ")
@@ -147,8 +199,49 @@ def write(plan: Plan, console: Console) -> None:
     console.print(Text("labels", style="bold"))
     for name, value in plan.labels.items():
         console.print(f"  {name}={value}")
+    for pod in plan.evictions:
+        console.print(Text("evicts   ", style="bold red").append(pod))
     for warning in plan.warnings:
         console.print(Text("warning  ", style="yellow").append(warning.sentence()))
+
+
+def _cut_lines(board: Board) -> Iterator[Text]:
+    """Draw the layouts of a GPU before and after, one above the other, and say what else."""
+    if board.cut is None or board.table is None:
+        return
+    steps, units = board.cut.plan, board.table.units
+    before = [_cell(board.table, each, steps.destroy, layouts.GONE) for each in board.cut.before]
+    after = [_cell(board.table, each, steps.create, layouts.NEW) for each in steps.after]
+    wide = layouts.width((*before, *after))
+    if before or not steps.empty:
+        heading = "stays   " if steps.empty else "before  "
+        yield Text(heading).append_text(layouts.bar(units, before, wide))
+    if not steps.empty:
+        yield Text("after   ").append_text(layouts.bar(units, after, wide))
+    words = _needs(board) + _left_words(unused(board))
+    if words:
+        yield Text("; ".join(words), style="dim")
+
+
+def _cell(
+    table: geometry.Board, instance: geometry.Instance, changed: geometry.Layout, sign: str
+) -> layouts.Cell:
+    size = table.profile(instance.profile).size
+    mark = sign if instance in changed else layouts.KEPT
+    return layouts.Cell(instance.profile, instance.start, size, mark)
+
+
+def _needs(board: Board) -> list[str]:
+    if board.cut is None or board.cut.plan.mode is None:
+        return []
+    switch = f"MIG mode {'on' if board.cut.plan.mode else 'off'}"
+    return [f"{switch}, with a reset of the GPU" if reset(board) else switch]
+
+
+def _left_words(left: mig.Unused) -> list[str]:
+    parts = {"MiB": left.memory_mib, "slices": left.slices, "SMs": left.multiprocessors}
+    said = [f"{count} {unit}" for unit, count in parts.items() if count]
+    return [f"unused: {', '.join(said)}"] if said else []
 
 
 def _device(offer: Offer) -> str:

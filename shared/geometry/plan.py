@@ -162,7 +162,7 @@ def _blockers(current: Current, kept: frozenset[Instance]) -> tuple[Blocker, ...
     return (*of_gpu, *of_instances)
 
 
-def unused(board: Board, layout: Layout) -> Unused:
+def unused(board: Board, layout: Iterable[Instance]) -> Unused:
     """Say what a layout leaves of the instance that has most of the GPU."""
     profiles = [board.profile(instance.profile) for instance in layout]
     return Unused(
