@@ -9,9 +9,9 @@ import pathlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from services.commands import access, plan_choice, plan_mig, plan_state
+from services.commands import access, plan_choice, plan_gpus, plan_mig, plan_state
 from services.views import console as view
-from services.views import planned
+from services.views import planned, planned_lines
 from shared.domain.errors import Place, Problem, RefusedError
 from shared.domain.sharing import UNSHARED, SharingConfig, SourceKind
 from shared.sharing import load, manifest, select, shares
@@ -62,7 +62,7 @@ def _answer(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         access.print_json(planned.form(plan))
     else:
-        planned.write(plan, view.open_console(sys.stdout))
+        planned_lines.write(plan, view.open_console(sys.stdout))
     return 0
 
 
@@ -70,7 +70,7 @@ def _plan(arguments: argparse.Namespace) -> planned.Plan:
     """Plan the geometry first, then sharing on the GPUs that come of it."""
     body, mig = pathlib.Path(arguments.sharing).read_text("utf-8"), _optional(arguments.mig)
     state = plan_state.read(_optional(arguments.state))
-    found = plan_state.made(plan_state.models(arguments.gpus), state)
+    found = plan_gpus.made(plan_gpus.models(arguments.gpus), state)
     gpus = tuple(board.gpu for board in found)
     labels = plan_choice.labels(arguments.node_labels)
     choice = plan_choice.read(_optional(arguments.values))

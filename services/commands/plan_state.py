@@ -1,8 +1,4 @@
-"""The GPUs and holders that `slicewire plan` is asked about, from its flags and state file.
-
-Catalogue GPUs are read through the simulated NVML by the very driver that reads real ones, so a
-plan sees what an advertiser would see.
-"""
+"""Modes, instances and holders that `slicewire plan` is asked about, from its state file."""
 
 from __future__ import annotations
 
@@ -18,14 +14,7 @@ from shared.domain.sharing import Share
 from shared.domain.slots import SEPARATOR, device_of, slot_id
 from shared.geometry import board as geometry
 from shared.geometry import plan
-from shared.nvml.driver import PynvmlDriver
 from shared.sharing import suggest
-from shared.simulation.gpu import boards, catalogue, cutting, install, state
-from shared.simulation.gpu.engine import Engine
-from shared.simulation.gpu.local import LocalTransport
-
-NODE = "plan"  # UUIDs are uuid5 of plan/<index>/<model>
-MOST_GPUS = 64
 
 
 class StateError(ValueError):
@@ -64,44 +53,6 @@ def read(text: str) -> State:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole file"
         raise StateError(f"the state file, {place}: {first['msg']}") from None
-
-
-def models(words: str) -> tuple[str, ...]:
-    """Read `a100-80gb=2,t4=1`: catalogue names in index order.
-
-    Raises:
-        StateError: a count is no number, or there are too many GPUs.
-    """
-    found: list[str] = []
-    for word in filter(None, (part.strip() for part in words.split(","))):
-        name, equals, count = word.partition("=")
-        if equals and not count.isdecimal():
-            raise StateError(f"--gpus {word}: write {name}=<count>")
-        found += [name] * (int(count) if equals else 1)
-        if len(found) > MOST_GPUS:
-            raise StateError(f"--gpus names more than {MOST_GPUS} GPUs")
-    if not found:
-        raise StateError("--gpus names no GPU: write for instance a100-80gb=2,t4=1")
-    return tuple(found)
-
-
-def made(names: tuple[str, ...], given: State) -> tuple[planned.Board, ...]:
-    """Make the GPUs of the node.
-
-    Raises:
-        StateError: a model is unknown, or the state cannot be that of these GPUs.
-    """
-    for index in {*given.mode, *given.instances} - set(range(len(names))):
-        raise StateError(f"the state file speaks of GPU {index}, --gpus names {len(names)} GPUs")
-    specs = [_spec(index, name, given) for index, name in enumerate(names)]
-    try:
-        simulated = boards.build(NODE, specs)
-    except boards.SpecError as error:
-        raise StateError(str(error)) from None
-    return tuple(
-        planned.Board(gpu=gpu, model=name, table=cutting.board(catalogue.model(name)))
-        for gpu, name in zip(_seen(simulated), names, strict=True)
-    )
 
 
 def current(given: State, found: tuple[planned.Board, ...]) -> tuple[plan.Current, ...]:
@@ -200,25 +151,3 @@ def _slot(written: str, uuids: dict[str, str]) -> str:
         known = suggest.listed(uuids)
         raise StateError(f"the state file names the slot {written!r}, devices are {known}")
     return f"{uuid}{separator}{replica}"
-
-
-def _spec(index: int, name: str, given: State) -> dict[str, object]:
-    instances = [
-        {"profile": instance.profile, "start": instance.start}
-        for instance in given.instances.get(index, ())
-    ]
-    mode = given.mode.get(index, bool(instances))
-    return {"model": name, "migMode": mode, "instances": instances}
-
-
-def _seen(simulated: tuple[state.Gpu, ...]) -> tuple[Gpu, ...]:
-    install.install(LocalTransport(Engine(NODE, simulated)))
-    driver = PynvmlDriver()
-    try:
-        driver.open()
-        try:
-            return tuple(driver.gpu(index) for index in range(driver.count()))
-        finally:
-            driver.close()
-    finally:
-        install.remove()
