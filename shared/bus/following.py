@@ -17,6 +17,7 @@ from shared.runtime import backoff, clock
 
 log = logging.getLogger(__name__)
 LOOK_EVERY_S = 60.0
+LOST_PAUSE_S = 0.02
 
 Look = Callable[[Session], Awaitable[None]]
 Take = Callable[[Message], None]
@@ -32,7 +33,10 @@ async def follow(
             async with session.listen(*subjects) as ear:
                 await _follow_session(session, ear, look, take, every)
         except errors.LostError as error:
+            # A client that is closing refuses at once, until its session is told: without a pause
+            # this would turn for ever and never let the loop tell it.
             log.debug("%s: %s", subjects[0], error)
+            await clock.sleep(LOST_PAUSE_S)
 
 
 async def _follow_session(session: Session, ear: Ear, look: Look, take: Take, every: float) -> None:

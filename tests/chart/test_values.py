@@ -59,7 +59,7 @@ def test_the_default_values_are_valid() -> None:
         ),
         pytest.param("sharing.configMap", {"create": True, "data": {"a/b": TEXT}}, id="bad key"),
         pytest.param("sharing.configMap.name", "Sharing_Config", id="no object name"),
-        pytest.param("sharing.lable", "x", id="misspelt"),
+        pytest.param("sharing.labels", "x", id="misspelt"),
         pytest.param("sharing.label", "not a label", id="no label name"),
         pytest.param("sharing.rules", [{"key": "a"}], id="rule without a condition"),
         pytest.param("sharing.rules", [{"product": "T4"}], id="rule without a key"),
@@ -151,7 +151,7 @@ def test_an_unknown_value_is_refused_with_the_nearest_name() -> None:
 @pytest.mark.parametrize(
     ("rules", "says"),
     [
-        ('[{"key": "a", "prodcut": "T4"}]', "product"),
+        ('[{"key": "a", "products": "T4"}]', "product"),
         ('[{"product": "T4"}]', "rule 1 names no key"),
         ('[{"key": "a"}]', "states no product"),
         ('{"key": "a"}', "a JSON list of rules is due"),
