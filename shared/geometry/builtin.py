@@ -28,13 +28,6 @@ def names(boards: Iterable[Board]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def may_be(name: str) -> bool:
-    """Whether a name has the form of a built-in one; only boards can say whether it is one."""
-    profile = name.removeprefix(_PREFIX)
-    fixed = (DISABLED, ENABLED, BALANCED)
-    return name in fixed or (profile != name and bool(profiles.spelling(profile)))
-
-
 def wanted(name: str, board: Board | None) -> Wanted | None:
     """Return what a name means for a GPU (None: one without MIG), None if nothing."""
     if name == DISABLED:

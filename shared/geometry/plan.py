@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shared.geometry import place, rules, why
@@ -20,15 +20,10 @@ from shared.geometry.config import Wanted
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An instance that is there, and the pods that hold it; a pod not yet known is named "".
-
-    One that is not `whole` has no compute instance of its full width, so nobody can be given it:
-    it is made anew where it is wanted.
-    """
+    """An instance that is there, and the pods that hold it; a pod not yet known is named ""."""
 
     instance: Instance
     holders: tuple[str, ...] = ()
-    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +81,11 @@ def towards(board: Board, current: Current, wanted: Wanted) -> Plan:
         InfeasibleError: it does not fit the board.
     """
     counts = dict(wanted.counts)
-    worth = {each.instance: (len(each.holders), 1) for each in current.standing if each.whole}
+    worth = {each.instance: (len(each.holders), 1) for each in current.standing}
     layout = None if rules.broken(board, counts) else place.arrange(board, counts, worth=worth)
     if layout is None:
         raise why.InfeasibleError(why.reason(board, counts), why.nearest(board, counts))
-    return _plan(board, current, layout, worth.keys(), enabled=wanted.enabled)
+    return _plan(board, current, layout, enabled=wanted.enabled)
 
 
 def adding(board: Board, current: Current, demand: Counts) -> Plan:
@@ -103,12 +98,12 @@ def adding(board: Board, current: Current, demand: Counts) -> Plan:
         InfeasibleError: the demand does not fit beside the busy instances.
     """
     busy = ordered(each.instance for each in current.standing if each.holders)
-    idle = ordered(each.instance for each in current.standing if each.whole and not each.holders)
+    idle = ordered(each.instance for each in current.standing if not each.holders)
     for count in range(len(idle), -1, -1):
         layouts = [*_beside(board, busy, itertools.combinations(idle, count), demand)]
         if layouts:
             best = min(layouts, key=lambda layout: _effort(board, current, layout))
-            return _plan(board, current, best, {*busy, *idle}, enabled=True)
+            return _plan(board, current, best, enabled=True)
     raise why.InfeasibleError(
         why.reason(board, demand, busy), why.largest_parts(board, demand, busy)
     )
@@ -135,11 +130,9 @@ def _effort(board: Board, current: Current, layout: Layout) -> tuple[int, int, L
     return len(new), sum(crowding[each] for each in new), layout
 
 
-def _plan(
-    board: Board, current: Current, layout: Layout, usable: Set[Instance], *, enabled: bool
-) -> Plan:
-    """Compare what is there with a layout; of what is there, `usable` can be kept."""
-    kept = frozenset(layout) & usable
+def _plan(board: Board, current: Current, layout: Layout, *, enabled: bool) -> Plan:
+    """Compare what is there with a layout."""
+    kept = frozenset(layout).intersection(each.instance for each in current.standing)
     plan = Plan(
         keep=ordered(kept),
         destroy=ordered(each.instance for each in current.standing if each.instance not in kept),

@@ -1,7 +1,6 @@
 """A name of `nvidia.com/mig.config` to what each GPU of a node is to be, or why it cannot be.
 
-`rows` is the half that needs no GPU: the controller sends what it finds to the agent. `resolve` is
-called by the agent with the boards that NVML shows, and by `slicewire plan` with those of the
+Called by the agent with the boards that NVML shows and by `slicewire plan` with those of the
 catalogue. All that can be refused is refused here, before anybody is disturbed.
 """
 
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 from shared.domain.errors import Place, Problem
 from shared.geometry import builtin, profiles, why
@@ -41,17 +39,6 @@ class Resolved:
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
 
 
-def rows(config: GeometryConfig, name: str) -> tuple[Row, ...]:
-    """Return the rows of a name, none for one of built-in form that the text does not have.
-
-    Raises:
-        RefusedError: there can be no such name.
-    """
-    if name not in config.names and not builtin.may_be(name):
-        _refuse_name(config, name, (), Findings())
-    return config.names.get(name, ())
-
-
 def resolve(config: GeometryConfig, name: str, targets: Iterable[Target]) -> Resolved:
     """Find what a name means for each GPU; a name of the text goes before a built-in one.
 
@@ -63,7 +50,11 @@ def resolve(config: GeometryConfig, name: str, targets: Iterable[Target]) -> Res
     findings = Findings()
     if name not in config.names and not any(builtin.wanted(name, gpu.board) for gpu in gpus):
         boards = (gpu.board for gpu in gpus if gpu.board is not None)
-        _refuse_name(config, name, boards, findings)
+        known = tuple(dict.fromkeys((*config.names, *builtin.names(boards))))
+        hint = suggest.did_you_mean(name, known)
+        message = f"there is no MIG config {suggest.shorten(name)}"
+        listing = f"{hint} there are {suggest.listed(known)}".strip()
+        findings.stop(Place(), "mig-configs", message, listing)
     found = {gpu.index: _wanted(config, name, gpu, findings) for gpu in gpus}
     findings.settle()
     matched = {index: each for index, each in found.items() if each is not None}
@@ -75,16 +66,6 @@ def resolve(config: GeometryConfig, name: str, targets: Iterable[Target]) -> Res
     able = {gpu.index for gpu in gpus if gpu.board is not None}  # the others have MIG off anyway
     wanted = {index: each for index, each in matched.items() if index in able}
     return Resolved(wanted, tuple(findings.warnings))
-
-
-def _refuse_name(
-    config: GeometryConfig, name: str, boards: Iterable[Board], findings: Findings
-) -> NoReturn:
-    known = tuple(dict.fromkeys((*config.names, *builtin.names(boards))))
-    hint = suggest.did_you_mean(name, known)
-    message = f"there is no MIG config {suggest.shorten(name)}"
-    listing = f"{hint} there are {suggest.listed(known)}".strip()
-    findings.stop(Place(), "mig-configs", message, listing)
 
 
 def _wanted(config: GeometryConfig, name: str, gpu: Target, findings: Findings) -> Wanted | None:

@@ -142,13 +142,6 @@ def test_nothing_to_do_blocks_nobody() -> None:
     assert found.blockers == ()
 
 
-def test_a_part_of_an_instance_is_made_anew_in_place() -> None:
-    """An instance without its full-width compute instance can be given to nobody."""
-    current = Current(enabled=True, standing=(Standing(Instance(THREE, 4), whole=False),))
-    found = plan.towards(BOARD, current, wanted(g3=1))
-    assert found.destroy == found.create == (Instance(THREE, 4),)
-
-
 def test_what_stays_unused_is_told() -> None:
     """Seven 1g leave a memory slice, a single 3g leaves more than half."""
     sevenths = plan.towards(BOARD, Current(enabled=True), wanted(g1=7)).unused

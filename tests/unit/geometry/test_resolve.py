@@ -263,17 +263,3 @@ def test_all_disabled_suits_a_gpu_without_mig() -> None:
     found = resolve.resolve(NO_TEXT, "all-disabled", node("t4"))
     assert found == resolve.Resolved({})
     assert found.warnings == ()
-
-
-def test_rows_are_found_without_any_gpu() -> None:
-    """The controller sends the rows of a name, and passes on what only boards can explain."""
-    config = load.load(DEFAULT_FILE)
-    assert resolve.rows(config, "all-disabled") == config.names["all-disabled"]
-    assert resolve.rows(config, "all-3g.20gb") == ()
-    assert resolve.rows(config, "all-1g.24gb.me.all") == ()
-    with pytest.raises(RefusedError) as caught:
-        resolve.rows(config, "all-balanzed")
-    assert caught.value.problems[0].suggestion == (
-        'did you mean "all-balanced"? there are all-disabled, all-1g.10gb.me, all-balanced,'
-        " all-enabled"
-    )
