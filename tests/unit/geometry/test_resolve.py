@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from shared.domain.errors import Problem, RefusedError
@@ -137,6 +139,24 @@ def test_the_later_row_wins_for_a_gpu() -> None:
     )
     found = resolve.resolve(load.load(text), "a", node("a100-80gb", "a100-80gb"))
     assert found.wanted == {0: cut(g1_10gb=7), 1: Wanted(enabled=False)}
+
+
+def test_u055_each_gpu_has_ids_of_its_own() -> None:
+    """GPU 1 is cut by its own id 14, GPU 0 with its id 15 is not spoken of."""
+    first, second = node("a30-24gb", "a30-24gb")
+    assert first.board is not None
+    assert second.board is not None
+    others = tuple(
+        dataclasses.replace(each, id=15) if each.name == "1g.6gb" else each
+        for each in first.board.profiles
+    )
+    first = dataclasses.replace(first, board=dataclasses.replace(first.board, profiles=others))
+    text = (
+        "version: v1\nmig-configs:\n  a: [{devices: [1], mig-enabled: true, mig-devices:"
+        " {1g.6gb: 4}}]\n"
+    )
+    assert resolve.resolve(load.load(text), "a", (first, second)).wanted == {1: cut(g1_6gb=4)}
+    assert second.board.profile("1g.6gb").id == 14
 
 
 def test_f31_profiles_are_those_of_the_gpu_in_the_node() -> None:
