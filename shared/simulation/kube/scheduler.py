@@ -1,8 +1,8 @@
 """A small scheduler: pending pods are bound where their extended resources fit.
 
-It reads nodes and pods from an API server and writes bindings and PodScheduled conditions. Like the
-real one it decides on what it has seen so far; `lags` makes it see some nodes late, so that it
-binds pods to devices that are no longer there.
+It reads nodes and pods from an API server and writes bindings, PodScheduled conditions and
+FailedScheduling Events. Like the real one it decides on what it has seen so far; `lags` makes it
+see some nodes late, so that it binds pods to devices that are no longer there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from shared.simulation.kube import api_client, paths, placement
+from shared.runtime import clock
+from shared.simulation.kube import api_client, paths, placement, pod_events
+from shared.simulation.kube.apiserver import moments
 
 NAME: Final = "default-scheduler"
 
@@ -88,6 +90,10 @@ class Scheduler:
         elif self._told.get(uid) != found.message:
             self._told[uid] = found.message
             await api.patch(f"{path}/status", _unschedulable(found.message))
+            now = moments.to_time(clock.now_ns())
+            source = {"component": NAME}
+            event = pod_events.warning(pod, "FailedScheduling", found.message, now, source)
+            await api.create(paths.events(pod["metadata"]["namespace"]), event)
 
 
 def _keep(objects: dict[str, dict[str, Any]], change: api_client.Change) -> None:

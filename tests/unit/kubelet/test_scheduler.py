@@ -80,6 +80,8 @@ async def test_pods_are_bound_until_the_node_is_full_and_again_when_there_is_roo
             return said == "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 
         await eventually(told)
+        (event,) = (await api.get(paths.events("default")))["items"]
+        assert (event["reason"], event["involvedObject"]["name"]) == ("FailedScheduling", waiting)
         await set_gpus(api, 3)
 
         async def all_bound() -> bool:

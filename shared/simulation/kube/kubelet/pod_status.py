@@ -40,32 +40,6 @@ def finished(pod: Mapping[str, Any], now: str, exit_code: int) -> Status:
     }
 
 
-def rejection_event(
-    pod: Mapping[str, Any], node: str, reason: str, message: str, now: str
-) -> dict[str, Any]:
-    """Return the warning Event of a refused pod."""
-    metadata = pod["metadata"]
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"generateName": f"{metadata['name']}.", "namespace": metadata["namespace"]},
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": metadata["name"],
-            "namespace": metadata["namespace"],
-            "uid": metadata["uid"],
-        },
-        "type": "Warning",
-        "reason": reason,
-        "message": message,
-        "source": {"component": "kubelet", "host": node},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
-
-
 def _started(container: Mapping[str, Any], now: str) -> Status:
     return _container(container, {"running": {"startedAt": now}}, ready=True)
 

@@ -12,7 +12,7 @@ import logging
 from typing import Any, Final
 
 from shared.runtime import clock
-from shared.simulation.kube import api_client, paths
+from shared.simulation.kube import api_client, paths, pod_events
 from shared.simulation.kube.apiserver import moments
 from shared.simulation.kube.kubelet import (
     admission,
@@ -105,7 +105,8 @@ class Pods:
         await self._save()
         await self._write(pod, pod_status.rejected(reason, message))
         now = moments.to_time(clock.now_ns())
-        event = pod_status.rejection_event(pod, self._node, reason, message, now)
+        source = {"component": "kubelet", "host": self._node}
+        event = pod_events.warning(pod, reason, message, now, source)
         with contextlib.suppress(api_client.ApiRefusedError):
             await self._api.create(paths.events(pod["metadata"]["namespace"]), event)
 
