@@ -32,7 +32,7 @@ def fits(expected: Any, observed: Any) -> bool:
         return isinstance(observed, Mapping) and _same_map(expected, observed)
     if isinstance(expected, Sequence) and not isinstance(expected, str):
         return _is_list(observed) and _same_items(expected, observed)
-    if isinstance(expected, int) and not isinstance(expected, bool) and _is_list(observed):
+    if _is_number(expected) and _is_list(observed):
         return len(observed) == expected
     if isinstance(expected, str) and expected.startswith("~"):
         return observed is not None and re.search(expected[1:], str(observed)) is not None
@@ -51,7 +51,7 @@ def project(expected: Any, observed: Any) -> Any:
     if isinstance(expected, Mapping) and isinstance(observed, Mapping):
         return {key: project(value, observed.get(key)) for key, value in expected.items()}
     if _is_list(observed):
-        return list(observed)
+        return len(observed) if _is_number(expected) else list(observed)
     return observed
 
 
@@ -59,6 +59,10 @@ def _same_map(expected: Mapping[Any, Any], observed: Mapping[Any, Any]) -> bool:
     if isinstance(expected, Whole) and observed.keys() - expected.keys():
         return False
     return all(fits(value, observed.get(key)) for key, value in expected.items())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_list(value: Any) -> bool:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import json
-import os
 import pathlib
 import signal
-import sys
-from typing import Any
 
 import pytest
 
 from services.commands import demo
+from tests.e2e import calling
 
-STORIES = pathlib.Path(__file__).parent / "stories"
 SMALL = """\
 nodes:
   - name: gpu-a.lan
@@ -25,92 +20,17 @@ steps:
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class Ended:
-    """What a command said and how it ended."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def form(self) -> dict[str, Any]:
-        """The one JSON object on standard output."""
-        form: dict[str, Any] = json.loads(self.out)
-        return form
-
-
-async def started(folder: pathlib.Path, *words: str) -> asyncio.subprocess.Process:
-    """Start the command; what it leaves behind goes below `folder`."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "services.cli"),
-        *words,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=os.environ | {"TMPDIR": str(folder)},
-    )
-
-
-async def called(folder: pathlib.Path, *words: str) -> Ended:
-    """Run the command to its end."""
-    process = await started(folder, *words)
-    out, err = await process.communicate()
-    assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
-
-
-async def rehearsed(folder: pathlib.Path, text: str) -> Ended:
-    """Play a story given as text."""
-    story = folder / "story.yaml"
-    await asyncio.to_thread(story.write_text, text, encoding="utf-8")
-    return await called(folder, "rehearse", str(story), "-o", "json")
-
-
-def left_running(folder: pathlib.Path) -> list[str]:
-    """Command lines of processes that name the folder: what a rehearsal forgot to end."""
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue  # it ended while we looked
-        if str(folder) in words and f"/{os.getpid()}/" not in str(path):
-            found.append(words)
-    return found
-
-
-def left_lying(folder: pathlib.Path) -> list[str]:
-    """Names of files that a rehearsal left below the folder, besides the story."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return [path.name for path in found if path.suffix != ".yaml"]
-
-
 @pytest.fixture
 def short(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder whose path leaves room for sockets below it."""
     return tmp_path_factory.mktemp("r")
 
 
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("story", sorted(STORIES.glob("*.yaml")), ids=lambda path: path.stem)
-async def test_the_stories_of_this_folder_are_seen(
-    story: pathlib.Path, short: pathlib.Path
-) -> None:
-    """Every expectation of every file holds, and nothing is left running or lying about."""
-    ended = await called(short, "rehearse", str(story), "-o", "json")
-    assert ended.status == 0, ended.form["steps"][-1]
-    assert ended.form["ok"]
-    assert all(step["ok"] and not step["why"] for step in ended.form["steps"])
-    assert left_running(short) == []
-    assert left_lying(short) == []
-
-
 @pytest.mark.timeout(120)
 async def test_a_wrong_expectation_ends_with_1_and_what_was_seen(short: pathlib.Path) -> None:
     """The step says what it saw instead, the logs are kept, and no process is."""
     wrong = SMALL + "  - expect: {node: gpu-a.lan, allocatable: {nvidia.com/gpu: 7}, within: 1s}\n"
-    ended = await rehearsed(short, wrong + "  - wait: 1s\n")
+    ended = await calling.rehearsed(short, wrong + "  - wait: 1s\n")
     assert ended.status == 1
     assert not ended.form["ok"]
     first, last = ended.form["steps"]
@@ -121,13 +41,13 @@ async def test_a_wrong_expectation_ends_with_1_and_what_was_seen(short: pathlib.
         "not within 1 s: allocatable is {nvidia.com/gpu: 1}, not {nvidia.com/gpu: 7}"
     )
     assert "logs of all services" in ended.err
-    assert "gpu-a.lan.allocator.log" in left_lying(short)
-    assert left_running(short) == []
+    assert "gpu-a.lan.allocator.log" in calling.left_lying(short)
+    assert calling.left_running(short) == []
 
 
 async def test_a_wrong_file_ends_with_2_and_is_not_played(short: pathlib.Path) -> None:
     """Path, line and suggestion come on standard error and in the JSON object."""
-    ended = await rehearsed(short, SMALL.replace("allocatable", "alocatable"))
+    ended = await calling.rehearsed(short, SMALL.replace("allocatable", "alocatable"))
     assert ended.status == 2
     (error,) = ended.form["errors"]
     assert (error["path"], error["line"]) == ("steps[0].expect.alocatable", 5)
@@ -138,7 +58,7 @@ async def test_a_wrong_file_ends_with_2_and_is_not_played(short: pathlib.Path) -
 
 async def test_a_file_that_is_not_there_ends_with_2(short: pathlib.Path) -> None:
     """The call itself is wrong."""
-    ended = await called(short, "rehearse", str(short / "nothing.yaml"))
+    ended = await calling.called(short, "rehearse", str(short / "nothing.yaml"))
     assert ended.status == 2
     assert "cannot read" in ended.err
 
@@ -151,7 +71,7 @@ async def test_a_rehearsal_that_is_stopped_ends_everything(
     """Whatever was started is ended, in the middle of a story too."""
     story = short / "story.yaml"
     await asyncio.to_thread(story.write_text, SMALL + "  - wait: 100s\n", encoding="utf-8")
-    process = await started(short, "rehearse", str(story))
+    process = await calling.started(short, "rehearse", str(story))
     assert process.stdout is not None
     async for line in process.stdout:
         if b"allocatable" in line:
@@ -159,7 +79,7 @@ async def test_a_rehearsal_that_is_stopped_ends_everything(
     process.send_signal(number)
     await process.communicate()
     assert process.returncode == 1
-    assert left_running(short) == []
+    assert calling.left_running(short) == []
 
 
 OTHER_NUMBERS = (
@@ -199,7 +119,7 @@ async def test_the_demo_prints_what_it_observes(short: pathlib.Path) -> None:
     text = with_other_numbers(await asyncio.to_thread(demo.text))
     story = short / "copy.yaml"
     await asyncio.to_thread(story.write_text, text, encoding="utf-8")
-    ended = await called(short, "rehearse", str(story))
+    ended = await calling.called(short, "rehearse", str(story))
     assert ended.status == 0, ended.out
     for part in ("15 free", "3 held, 6 free", "2 unhealthy", "XID 48", "L40S-SHARED"):
         assert part in ended.out, part
@@ -212,7 +132,7 @@ async def test_the_demo_fails_where_a_service_cannot_start(short: pathlib.Path) 
     """With a controller that refuses its settings nothing is shared: 1, with what was seen."""
     text = await asyncio.to_thread(demo.text)
     broken = text.replace("steps:", "values: {controller: {leaseSeconds: 0}}\nsteps:", 1)
-    ended = await rehearsed(short, broken)
+    ended = await calling.rehearsed(short, broken)
     assert ended.status == 1
     last = ended.form["steps"][-1]
     assert last["seen"]["allocatable"] != {"nvidia.com/gpu": 8}
@@ -225,11 +145,11 @@ async def test_the_demo_is_seen_within_a_minute(short: pathlib.Path) -> None:
     """Every step of the shipped story is seen, and the story tells what was observed."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    ended = await called(short, "demo")
+    ended = await calling.called(short, "demo")
     assert ended.status == 0, ended.out
     assert loop.time() - began < 60
     for part in ("nvidia.com/gpu 8", "NVIDIA_VISIBLE_DEVICES=GPU-", "UnexpectedAdmissionError"):
         assert part in ended.out
     for part in ("did you mean", "default/train-1", "resolve config", "XID 79"):
         assert part in ended.out
-    assert left_running(short) == []
+    assert calling.left_running(short) == []

@@ -1,0 +1,97 @@
+"""Every story that ships or stands here is played once; cases are looked up in what was seen.
+
+A story that shows cases says so in its headings: `- say: "U003: …"` begins the part of that case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import pathlib
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from services.rehearsal import language
+from services.rehearsal.story import Say
+from tests.e2e import calling
+
+HERE = pathlib.Path(__file__).parent
+EXAMPLES = HERE.parents[1] / "deploy" / "examples"
+STORIES = [
+    *sorted((HERE / "stories").glob("*.yaml")),
+    *sorted(path for path in EXAMPLES.glob("*.yaml") if path.stem != "demo"),  # played elsewhere
+]
+CASE = re.compile(r"\b[UF][0-9]{2,3}\b")
+PLAYED: dict[pathlib.Path, tuple[calling.Ended, list[str]]] = {}  # and what was left behind
+
+
+def parts(story: pathlib.Path) -> Iterator[tuple[list[str], int, int]]:
+    """Case numbers of each heading of a story, with the first step and the one after the last."""
+    steps = language.read(story.read_text(encoding="utf-8"), story.name).steps
+    starts = [
+        (number, step.action.text)
+        for number, step in enumerate(steps)
+        if isinstance(step.action, Say)
+    ]
+    for (start, text), (end, _) in itertools.pairwise([*starts, (len(steps), "")]):
+        yield CASE.findall(text), start, end
+
+
+def cases() -> Iterator[object]:
+    """Each case number with all the places where it is shown."""
+    places: dict[str, list[tuple[pathlib.Path, int, int]]] = {}
+    for story in STORIES:
+        for numbers, start, end in parts(story):
+            for number in numbers:
+                places.setdefault(number, []).append((story, start, end))
+    for number, found in sorted(places.items()):
+        yield pytest.param(found, id=number)
+
+
+async def played(story: pathlib.Path, folder: pathlib.Path) -> tuple[calling.Ended, list[str]]:
+    """Play a story, unless that was done before."""
+    if story not in PLAYED:
+        ended = await calling.called(folder, "rehearse", str(story), "-o", "json")
+        left = [*calling.left_running(folder), *calling.left_lying(folder)]
+        PLAYED[story] = (ended, left)
+    return PLAYED[story]
+
+
+@pytest.fixture
+def short(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder whose path leaves room for sockets below it."""
+    return tmp_path_factory.mktemp("r")
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
+async def test_every_story_is_seen(story: pathlib.Path, short: pathlib.Path) -> None:
+    """Every expectation of every file holds, and nothing is left running or lying about."""
+    ended, left = await played(story, short)
+    assert ended.status == 0, (ended.err, ended.form["steps"][-1:])
+    assert ended.form["ok"]
+    assert all(step["ok"] and not step["why"] for step in ended.form["steps"])
+    assert left == []
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("places", list(cases()))
+async def test_cases_have_their_right_values(
+    places: list[tuple[pathlib.Path, int, int]], short: pathlib.Path
+) -> None:
+    """What people reported is seen on a running cluster, as it should have been for them."""
+    for story, start, end in places:
+        ended, _ = await played(story, short)
+        steps = ended.form["steps"][start:end]
+        assert len(steps) == end - start > 1, "the story ended before this case"
+        assert all(step["ok"] for step in steps), [step["why"] for step in steps if step["why"]]
+
+
+async def test_the_shipped_examples_are_where_people_look_for_them() -> None:
+    """A handful of small stories, each of which says in its first line what it is about."""
+    examples = await asyncio.to_thread(lambda: sorted(EXAMPLES.glob("*.yaml")))
+    assert len(examples) >= 5
+    for example in examples:
+        assert (await asyncio.to_thread(example.read_text)).startswith("# "), example.name
