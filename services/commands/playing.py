@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import shlex
 import signal
@@ -64,7 +65,8 @@ async def play(story: Story, console: Console, *, keep: bool = False) -> Played:
             narrator.warn([*cluster.ended_badly(), f"logs of all services: {cluster.folder}/logs"])
         if keep:
             console.print(_how_to_talk(cluster))
-            await asyncio.Event().wait()
+            with contextlib.suppress(asyncio.CancelledError):  # a Ctrl-C is how it is to end
+                await asyncio.Event().wait()
     return Played(0 if outcome.ok else NOT_SEEN, outcome.form())
 
 
@@ -72,7 +74,7 @@ def run(work: Callable[[], Awaitable[int]]) -> int:
     """Run a command until it ends or is told to; whatever was started is ended in either case."""
     try:
         return asyncio.run(_until_told(work))
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except asyncio.CancelledError:
         return NOT_SEEN
     except (BrokerError, OSError) as error:
         sys.stderr.write(f"slicewire: the cluster did not start: {error}\n")
@@ -80,11 +82,16 @@ def run(work: Callable[[], Awaitable[int]]) -> int:
 
 
 async def _until_told(work: Callable[[], Awaitable[int]]) -> int:
+    """Cancel the work at the first signal; a second one must not cut the clean-up short."""
     task = asyncio.current_task()
+
+    def told() -> None:
+        if task is not None and not task.cancelling():
+            task.cancel()
+
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if task is not None:
-            loop.add_signal_handler(number, task.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, told)
     return await work()
 
 

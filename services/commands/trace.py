@@ -22,8 +22,8 @@ def main(argv: Sequence[str]) -> int:
     parser = access.Parser("trace", "Print the tree of one change, step by step.")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("trace", nargs="?", metavar="ID", help="a trace id, or how it begins")
-    which.add_argument("--node", metavar="NODE", help="the newest trace that reached a node")
-    which.add_argument("--last", action="store_true", help="the newest trace of all")
+    which.add_argument("--node", metavar="NODE", help="the newest change that reached a node")
+    which.add_argument("--last", action="store_true", help="the newest change of all")
     parser.add_bus(os.environ)
     arguments = parser.parse_args(argv)
     return access.run(lambda: show(arguments), "trace")
@@ -49,14 +49,15 @@ async def show(arguments: argparse.Namespace) -> int:
 def chosen(
     traces: Sequence[spantree.Trace], arguments: argparse.Namespace
 ) -> spantree.Trace | None:
-    """The trace that was asked for; the newest of several."""
+    """The trace that was asked for; of several the newest change, else the newest."""
     fitting = [
         trace
         for trace in traces
         if (arguments.trace is None or trace.trace_id.startswith(arguments.trace.lower()))
         and (arguments.node is None or arguments.node in trace.nodes)
     ]
-    return fitting[-1] if fitting else None
+    newest = [trace for trace in fitting if trace.is_change] or fitting
+    return newest[-1] if newest else None
 
 
 def as_form(trace: spantree.Trace, linked: Sequence[spantree.Trace]) -> dict[str, Any]:

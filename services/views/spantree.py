@@ -60,6 +60,11 @@ class Trace:
         return len(self.roots) == 1
 
     @property
+    def is_change(self) -> bool:
+        """Whether it goes through several steps; a call of the kubelet is one."""
+        return len(self.spans) > 1
+
+    @property
     def nodes(self) -> frozenset[str]:
         """Nodes on which something was done."""
         return frozenset(span.node for span in self.spans if span.node)

@@ -64,9 +64,13 @@ async def test_a_file_that_is_not_there_ends_with_2(short: pathlib.Path) -> None
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    "numbers",
+    [(signal.SIGINT,), (signal.SIGTERM,), (signal.SIGINT, signal.SIGINT, signal.SIGTERM)],
+    ids=["Ctrl-C", "SIGTERM", "impatient"],
+)
 async def test_a_rehearsal_that_is_stopped_ends_everything(
-    short: pathlib.Path, number: signal.Signals
+    short: pathlib.Path, numbers: tuple[signal.Signals, ...]
 ) -> None:
     """Whatever was started is ended, in the middle of a story too."""
     story = short / "story.yaml"
@@ -76,7 +80,8 @@ async def test_a_rehearsal_that_is_stopped_ends_everything(
     async for line in process.stdout:
         if b"allocatable" in line:
             break
-    process.send_signal(number)
+    for number in numbers:
+        process.send_signal(number)
     await process.communicate()
     assert process.returncode == 1
     assert calling.left_running(short) == []
