@@ -12,10 +12,13 @@ import jsonschema
 import pytest
 import yaml
 
-from services.reconfigurer.controller import values
+from services.reconfigurer.controller import cordon, values
+from services.reconfigurer.controller.attempt import Policy
+from services.reconfigurer.controller.eviction import Answer
 from services.reconfigurer.controller.settings import ControllerSettings
 from shared import version
 from shared.contract import names
+from shared.contract.messages import Drift, MigPolicy
 from shared.domain.errors import RefusedError
 from shared.runtime import settings
 from shared.sharing import select
@@ -67,7 +70,19 @@ def test_the_default_values_are_valid() -> None:
         pytest.param("sharing.rules", [{"labels": {"a": True}, "key": "b"}], id="unquoted true"),
         pytest.param("bus.url", "http://nats:4222", id="not NATS"),
         pytest.param("controller.leaseSeconds", "15s", id="a duration"),
-        pytest.param("drain.timeoutSeconds", 5, id="a section that this version has not"),
+        pytest.param("mig.configMap", {"create": True, "data": {}}, id="create, no MIG text"),
+        pytest.param("mig.configMap.data", {"config.yaml": TEXT}, id="MIG text nobody reads"),
+        pytest.param(
+            "mig.configMap", {"create": True, "data": {"config": TEXT}}, id="not config.yaml"
+        ),
+        pytest.param("mig.maxUnavailable", 0, id="nobody may change"),
+        pytest.param("mig.maxUnavailable", "0%", id="nobody may change, in percent"),
+        pytest.param("mig.maxUnavailable", "25", id="a number in quotes"),
+        pytest.param("mig.drift", "ignore", id="no such policy"),
+        pytest.param("drain.cordon", False, id="never, as a boolean"),
+        pytest.param("drain.timeoutSeconds", "5m", id="a time with a unit"),
+        pytest.param("drain.barePods", "force", id="no such answer"),
+        pytest.param("mps.enabled", True, id="a section that this version has not"),
     ],
 )
 def test_usual_mistakes_are_refused(path: str, value: object) -> None:
@@ -82,6 +97,10 @@ def test_usual_mistakes_are_refused(path: str, value: object) -> None:
         pytest.param("sharing.configMap", {"create": True, "data": {"any": TEXT}}, id="created"),
         pytest.param("sharing.rules", [{"pciId": "0x1EB810DE", "key": "t4"}], id="rule"),
         pytest.param("bus.url", "nats://a:4222,tls://b:4222", id="two servers"),
+        pytest.param(
+            "mig.configMap", {"create": True, "data": {"config.yaml": TEXT}}, id="MIG text"
+        ),
+        pytest.param("mig.maxUnavailable", "25%", id="a part of the nodes"),
         pytest.param("global", {"imageRegistry": "x"}, id="a dependency of another chart"),
     ],
 )
@@ -124,10 +143,20 @@ def test_values_become_settings() -> None:
                 {"labels": {"team": "vision"}, "product": "Tesla-*", "key": "v"},
             ],
         },
+        "mig": {"default": "all-balanced", "maxUnavailable": "10%", "reboot": True},
+        "drain": {"cordon": "whole", "timeoutSeconds": 5, "barePods": "fail"},
         "controller": {"leaseSeconds": 3},
         "bus": {"url": "nats://a:1"},
     }
     found = loaded(given)
+    assert found.mig_policy == MigPolicy(reboot=True, drift=Drift.REPAIR)
+    assert found.mig_default == "all-balanced"
+    assert found.drain == Policy(
+        cordon=cordon.Policy.WHOLE,
+        timeout_s=5,
+        bare_pods=Answer.FAIL,
+        max_unavailable="10%",
+    )
     assert found.config_map == "slices"
     assert found.lease_seconds == 3
     assert found.bus_url == "nats://a:1"

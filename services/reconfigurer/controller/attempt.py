@@ -9,7 +9,7 @@ from services.reconfigurer.controller import cordon, snapshot
 from services.reconfigurer.controller.eviction import Answer, Pod
 from services.reconfigurer.controller.snapshot import Patch, Snapshot
 from shared.contract.generation import NONE, Generation
-from shared.contract.messages import Intent, Inventory, Ledger, Progress
+from shared.contract.messages import Intent, Inventory, Ledger, Phase, Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,12 @@ class View:
         return self.progress is not None and self.progress.stamp.generation == generation
 
     @property
+    def succeeded(self) -> bool:
+        """Whether the agent says that the newest layout stands."""
+        progress = self.progress
+        return progress is not None and self.newest and progress.phase is Phase.SUCCESS
+
+    @property
     def prepared(self) -> bool:
         """Whether the intent says that the demands of this very attempt are met."""
         demand = self.progress
@@ -92,6 +98,7 @@ class Attempt:
     cordoned: float | None = None  # since when the node has been seen cordoned
     over: float | None = None  # since when nothing of it goes on
     failure: Failure | None = None
+    leaving: frozenset[str] = frozenset()  # UUIDs of MIG devices that the change is to destroy
     tries: int = 0  # given up so many times in this generation
     retry_at: float = 0.0
 

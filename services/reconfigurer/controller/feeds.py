@@ -5,6 +5,7 @@ Each node's heartbeat passes here, so what has not changed is dropped by a compa
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
@@ -66,18 +67,20 @@ class Nodes:
 
 
 class ConfigMap:
-    """Follows the sharing ConfigMap."""
+    """Follows one ConfigMap; `edited` is told of each change of what it holds."""
 
-    def __init__(self, fleet_: fleet.Fleet, edited: Callable[[Iterable[str]], None]) -> None:
-        self._fleet = fleet_
-        self._name = fleet_.config_map.name
+    def __init__(
+        self, name: str, listed: asyncio.Event, edited: Callable[[intent.ConfigMap], None]
+    ) -> None:
+        self._now = intent.ConfigMap(name=name)
+        self._listed = listed
         self._edited = edited
 
     def replaced(self, objects: list[kube.Json]) -> None:
         """Take it, or learn that it does not exist."""
-        found = [each for each in objects if each["metadata"]["name"] == self._name]
+        found = [each for each in objects if each["metadata"]["name"] == self._now.name]
         self._take(found[0] if found else None)
-        self._fleet.config_listed.set()
+        self._listed.set()
 
     def changed(self, found: kube.Json) -> None:
         """Take its newest text."""
@@ -88,17 +91,17 @@ class ConfigMap:
         self._take(None)
 
     def _take(self, found: kube.Json | None) -> None:
-        before = self._fleet.config_map
+        before = self._now
         metadata = found["metadata"] if found else {}
-        self._fleet.config_map = intent.ConfigMap(
-            name=self._name,
+        self._now = intent.ConfigMap(
+            name=before.name,
             resource_version=metadata.get("resourceVersion", ""),
             data=(found.get("data") or {}) if found else None,
         )
-        if self._fleet.config_map.data != before.data:
-            version = self._fleet.config_map.resource_version
-            log.info("ConfigMap %s has changed: version %s", self._name, version or "(gone)")
-            self._edited(list(self._fleet.nodes))
+        if self._now.data != before.data:
+            version = self._now.resource_version
+            log.info("ConfigMap %s has changed: version %s", before.name, version or "(gone)")
+            self._edited(self._now)
 
 
 def _differs(before: nodes.Node | None, now: nodes.Node) -> bool:

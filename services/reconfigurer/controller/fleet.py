@@ -11,31 +11,45 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from services.reconfigurer.controller import generations, intent, nodes
+from services.reconfigurer.controller.outcome import Outcome
+from shared.bus.state import Received
 from shared.contract.generation import Generation
-from shared.contract.messages import Intent, Inventory, Ledger
+from shared.contract.messages import Intent, Inventory, Ledger, Progress
+
+NO_MAP = intent.ConfigMap(name="")
 
 
 @dataclass(slots=True)
 class Fleet:
-    """Values by node name; `intents` is the newest that was published for each node."""
+    """Values by node name; `intents` is the newest that was published for each node.
+
+    `config_map` holds the sharing texts, `mig_map` the MIG text; `outcomes` say where wanted MIG
+    layouts stand.
+    """
 
     config_label: str
     intents: dict[str, Intent]
     config_map: intent.ConfigMap
+    mig_map: intent.ConfigMap = NO_MAP
     nodes: dict[str, nodes.Node] = field(default_factory=dict)
     inventories: dict[str, Inventory] = field(default_factory=dict)
     ledgers: dict[str, Ledger] = field(default_factory=dict)
+    progress: dict[str, Received[Progress]] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
     nodes_listed: asyncio.Event = field(default_factory=asyncio.Event)
     config_listed: asyncio.Event = field(default_factory=asyncio.Event)
+    mig_listed: asyncio.Event = field(default_factory=asyncio.Event)
+    progress_read: asyncio.Event = field(default_factory=asyncio.Event)
     hardware_read: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def complete(self) -> None:
-        """Wait until nodes, ConfigMap and inventories have been read once.
+        """Wait until nodes, ConfigMaps and inventories have been read once.
 
         Half a view decides nothing: a rule by product would let go of every node that it had
         chosen, until the inventories come.
         """
-        for read in (self.nodes_listed, self.config_listed, self.hardware_read):
+        listed = (self.nodes_listed, self.config_listed, self.mig_listed)
+        for read in (*listed, self.hardware_read):
             await read.wait()
 
     def ours(self, name: str) -> bool:

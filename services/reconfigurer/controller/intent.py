@@ -12,7 +12,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.reconfigurer.controller import nodes, saying
+from services.reconfigurer.controller import layouts, nodes, saying
 from shared.contract import names
 from shared.contract.messages import ConfigState, Intent, Source
 from shared.domain.errors import Problem, RefusedError
@@ -46,16 +46,18 @@ class Resolution:
     source: Source
     state: ConfigState
     problems: tuple[Problem, ...] = ()
-    mig_config: str = ""
+    mig: layouts.Layout = layouts.NONE
     reason: str = ""  # of the Event; empty: nothing to say
     message: str = ""
 
     def say(self, about: saying.About) -> tuple[saying.Say, ...]:
-        """The Event that goes with it, if any."""
+        """The Events that go with it, if any."""
+        refused = self.mig.say(about)
         if not self.reason:
-            return ()
+            return refused
         warning = self.state is not ConfigState.APPLIED
-        return (saying.Say(about=about, reason=self.reason, message=self.message, warning=warning),)
+        said = saying.Say(about=about, reason=self.reason, message=self.message, warning=warning)
+        return (said, *refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,17 @@ def same(resolution: Resolution, serving: Intent | None) -> bool:
     The ConfigMap's version is left out: an edit of another key, or of a comment, changes nothing
     for this node and must not make a new generation.
     """
-    return serving is not None and _content(resolution) == _content(serving)
+    if serving is None:
+        return False
+    mig = layouts.Layout(
+        name=serving.mig_config, rows=serving.mig_rows, problems=serving.mig_problems
+    )
+    return _content(resolution) == _content(serving) and resolution.mig == mig
 
 
 def _content(of: Resolution | Intent) -> tuple[object, ...]:
     source = (of.source.kind, of.source.config_map, of.source.key)
-    return of.sharing, source, of.state, of.problems, of.mig_config
+    return of.sharing, source, of.state, of.problems
 
 
 def resolve(
@@ -93,6 +100,8 @@ def resolve(
     config_map: ConfigMap,
     choice: select.Choice,
     serving: Intent | None,
+    *,
+    mig: layouts.Layout = layouts.NONE,
 ) -> Resolution:
     """Say what the node shall be.
 
@@ -102,6 +111,7 @@ def resolve(
         config_map: all texts.
         choice: how a key is chosen, from the values.
         serving: the node's newest intent; None if there was never one, or the bus lost it.
+        mig: the MIG layout that it is to have.
     """
     data = config_map.data
     chosen = select.select(node.labels, gpus, None if data is None else data.keys(), choice)
@@ -112,7 +122,7 @@ def resolve(
         found = _key_missing(chosen, config_map, gpus, last_good)
     else:
         found = _text(chosen, config_map, gpus, last_good)
-    return dataclasses.replace(found, mig_config=node.labels.get(names.MIG_CONFIG_LABEL, ""))
+    return dataclasses.replace(found, mig=mig)
 
 
 def _text(

@@ -23,6 +23,7 @@ PLAIN = "application/json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"  # merges conditions by their type
 CALL_TIMEOUT_S = 10.0
 AGENT = "slicewire-controller"
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"  # Kubernetes sets it in every container
@@ -31,10 +32,11 @@ IN_CLUSTER = "KUBERNETES_SERVICE_HOST"  # Kubernetes sets it in every container
 class KubeError(Exception):
     """The API server refused a request, or could not be reached (`status` 0)."""
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    def __init__(self, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
+        self.retry_after_s = retry_after_s  # 0: the server has not said
 
     @property
     def gone(self) -> bool:
@@ -45,6 +47,11 @@ class KubeError(Exception):
     def missing(self) -> bool:
         """Whether the object does not exist."""
         return self.status == 404
+
+    @property
+    def later(self) -> bool:
+        """Whether a disruption budget (or a busy server) asks to come again."""
+        return self.status == 429
 
     @property
     def conflict(self) -> bool:
@@ -129,7 +136,7 @@ class Kube:
             )
             async with answer:
                 if answer.status >= 300:
-                    raise _refusal(answer.status, await answer.text())
+                    raise _refusal(answer, await answer.text())
                 yield answer
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             said = str(error) or type(error).__name__
@@ -137,21 +144,25 @@ class Kube:
             raise KubeError(0, "Unreachable", message) from error
 
 
-def _refusal(status: int, text: str) -> KubeError:
+def _refusal(answer: aiohttp.ClientResponse, text: str) -> KubeError:
+    status, wait = answer.status, answer.headers.get("Retry-After", "")
+    retry_after_s = float(wait) if wait.isdecimal() else 0.0
     try:
         body = json.loads(text)
     except ValueError:
-        return KubeError(status, "", f"the API server answered {status}: {text[:200]}")
-    return refusal_of(body, status)
+        said = f"the API server answered {status}: {text[:200]}"
+        return KubeError(status, "", said, retry_after_s)
+    return refusal_of(body, status, retry_after_s)
 
 
-def refusal_of(body: Any, status: int = 0) -> KubeError:
+def refusal_of(body: Any, status: int = 0, retry_after_s: float = 0.0) -> KubeError:
     """Read a Status object, as refused requests and ERROR events of watches carry it."""
     said = body if isinstance(body, dict) else {}
     return KubeError(
         int(said.get("code", status)),
         str(said.get("reason", "")),
         str(said.get("message", f"the API server answered {status}")),
+        retry_after_s,
     )
 
 

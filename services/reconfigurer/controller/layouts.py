@@ -8,7 +8,7 @@ Whether a layout fits is not asked here: only the agent sees the boards.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from services.reconfigurer.controller import saying
 from shared.contract import names
@@ -30,7 +30,7 @@ class Layout:
     name: str = ""
     rows: tuple[Row, ...] = ()
     problems: tuple[Problem, ...] = ()
-    message: str = ""
+    message: str = field(default="", compare=False)
 
     def say(self, about: saying.About) -> tuple[saying.Say, ...]:
         """The Event of a refusal."""

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from services.reconfigurer.controller import kube, saying
+from services.reconfigurer.controller import conditions, kube, saying
+from shared.contract import names
 from shared.runtime import backoff, clock
 
 log = logging.getLogger(__name__)
@@ -62,10 +63,14 @@ def node_of(found: kube.Json) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Labels and annotations that a node shall have; None: shall not have."""
+    """Labels and annotations that a node shall have; None: shall not have.
+
+    `conditions` are all of ours, or none where nothing is said of them.
+    """
 
     labels: Mapping[str, str | None] = field(default_factory=dict)
     annotations: Mapping[str, str | None] = field(default_factory=dict)
+    conditions: conditions.Conditions = ()
     done: tuple[Callable[[], object], ...] = ()  # called once the node has them
 
     def over(self, older: Wanted) -> Wanted:
@@ -73,21 +78,33 @@ class Wanted:
         return Wanted(
             {**older.labels, **self.labels},
             {**older.annotations, **self.annotations},
+            self.conditions or older.conditions,
             older.done + self.done,
         )
 
 
 def differences(node: Node, wanted: Wanted) -> dict[str, Any]:
     """The merge patch that brings `node` to `wanted`; empty when it is there already."""
+    annotations = dict(wanted.annotations)
+    if wanted.conditions:
+        annotations[names.CONDITIONS_ANNOTATION] = conditions.marks(wanted.conditions)
     metadata = {
         name: changed
         for name, has, shall in (
             ("labels", node.labels, wanted.labels),
-            ("annotations", node.annotations, wanted.annotations),
+            ("annotations", node.annotations, annotations),
         )
         if (changed := {key: text for key, text in shall.items() if has.get(key) != text})
     }
     return {"metadata": metadata} if metadata else {}
+
+
+def told_conditions(node: Node, wanted: Wanted, now: str) -> dict[str, Any]:
+    """The status of the patch; a patch with a status goes to the node's status, labels and all."""
+    if not wanted.conditions:
+        return {}
+    changed = conditions.patch(node.annotations, wanted.conditions, now)
+    return {"status": {"conditions": changed}} if changed else {}
 
 
 class Patches:
@@ -132,13 +149,14 @@ class Patches:
     async def _send(self, name: str, wanted: Wanted) -> None:
         node = self._known.get(name)
         patch = differences(node, wanted) if node else {}
-        if patch:
+        told = told_conditions(node, wanted, clock.utc(clock.now_ns())) if node else {}
+        if patch or told:
             try:
                 await self._api.call(
                     "PATCH",
-                    f"/api/v1/nodes/{name}",
-                    body=patch,
-                    content=kube.MERGE_PATCH,
+                    f"/api/v1/nodes/{name}" + ("/status" if told else ""),
+                    body=patch | told,
+                    content=kube.STRATEGIC_PATCH if told else kube.MERGE_PATCH,
                     accept=kube.METADATA,
                 )
             except kube.KubeError as error:

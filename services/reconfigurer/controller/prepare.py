@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Mapping
 
 from services.reconfigurer.controller import capacity, components, cordon, eviction, notes
 from services.reconfigurer.controller.attempt import Attempt, Failure, Next, View
@@ -17,6 +18,7 @@ from services.reconfigurer.controller.eviction import Evict, Refuse, Wait
 from services.reconfigurer.controller.snapshot import NOTHING, Patch
 from shared.contract import names
 from shared.contract.messages import Phase
+from shared.domain import slots
 
 SETTLE_S = 1.0  # a scheduler that has not seen the cordon yet may still bind a pod
 SHOWN_S = 60.0  # a kubelet that has not reported by then will not: the cordon does not wait for it
@@ -26,6 +28,7 @@ RETRY_MOST_S = 3600.0
 
 DRAIN_TIMEOUT = "DrainTimeout"
 DRAIN_REFUSED = "DrainRefused"
+MIG = "MIG-"  # how the UUID of a MIG device begins
 MARKS = (names.CORDON_ANNOTATION, names.PAUSED_ANNOTATION, names.EVICTED_ANNOTATION)
 
 
@@ -71,9 +74,9 @@ def stage_of(view: View, attempt: Attempt) -> Stage:
     return Stage.OVER
 
 
-def marked(annotations: object) -> bool:
+def marked(annotations: Mapping[str, str]) -> bool:
     """Whether something on a node is to be taken back by us one day."""
-    return isinstance(annotations, dict) and any(mark in annotations for mark in MARKS)
+    return any(mark in annotations for mark in MARKS)
 
 
 def _of_this_change(view: View, attempt: Attempt) -> Attempt:
@@ -81,10 +84,16 @@ def _of_this_change(view: View, attempt: Attempt) -> Attempt:
     generation = view.wanted.stamp.generation
     if attempt.generation != generation:
         return Attempt(generation=generation)
-    order = view.progress.order if view.progress and view.newest else attempt.order
-    if order != attempt.order:
-        return dataclasses.replace(attempt, order=order, began=None, cordoned=None)
-    return attempt
+    progress = view.progress
+    if progress is None or not view.newest:
+        return attempt
+    if progress.order != attempt.order:
+        attempt = dataclasses.replace(attempt, order=progress.order, began=None, cordoned=None)
+    if not progress.slots:
+        return attempt
+    devices = (slots.device_of(slot) for slot in progress.slots)
+    leaving = frozenset(device for device in devices if device.startswith(MIG))
+    return dataclasses.replace(attempt, leaving=leaving)
 
 
 def _prepare(view: View, attempt: Attempt) -> Next:
@@ -194,22 +203,19 @@ def _over(view: View, attempt: Attempt) -> Next:
     patch = components.restore(view.node)
     if names.EVICTED_ANNOTATION in view.node.annotations:
         patch |= Patch(annotations={names.EVICTED_ANNOTATION: None})
-    if shown(view) or view.now - since >= SHOWN_S:
+    if not differences(view, attempt) or view.now - since >= SHOWN_S:
         patch |= cordon.lift(view.node, view.manager)
     rest = not patch and not marked(view.node.annotations)
     return Next(attempt=attempt, patch=patch, rest=rest)
 
 
-def shown(view: View) -> bool:
-    """Whether the node's allocatable devices are those of ledger and inventory."""
-    return view.ledger is not None and not differences(view)
-
-
-def differences(view: View) -> str:
-    """How they are not; empty if they are."""
-    if view.ledger is None or view.inventory is None:
+def differences(view: View, attempt: Attempt) -> str:
+    """How the node's allocatable devices are not those of ledger and inventory; else empty."""
+    ledger, inventory = view.ledger, view.inventory
+    if ledger is None or inventory is None:
         return "the allocator or the advertiser has said nothing yet"
-    if not capacity.answers(view.ledger, view.inventory):
+    if view.succeeded and attempt.leaving & {share.uuid for share in inventory.shares}:
+        return "the advertiser has not seen the new devices yet"
+    if not capacity.answers(ledger, inventory):
         return "the allocator has not taken up the newest inventory"
-    wanted = capacity.expected(view.ledger, view.inventory)
-    return capacity.differing(view.node.allocatable, wanted)
+    return capacity.differing(view.node.allocatable, capacity.expected(ledger, inventory))

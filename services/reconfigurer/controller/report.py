@@ -1,7 +1,8 @@
-"""What nodes say on the bus → labels, and Events about health.
+"""What nodes say on the bus → labels, conditions, and Events about health.
 
 Labels are written once the inventory answers the newest intent, in one patch with the annotation
-that names the generation: labels and slots always come from the same inventory.
+that names the generation: labels and slots always come from the same inventory. While the GPUs of
+a node are cut anew its labels stay; the new ones come with `mig.config.state` success.
 """
 
 from __future__ import annotations
@@ -10,9 +11,18 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-from services.reconfigurer.controller import fleet, health, nodes, saying
+from services.reconfigurer.controller import (
+    conditions,
+    configured,
+    fleet,
+    health,
+    nodes,
+    outcome,
+    saying,
+)
+from services.reconfigurer.controller.outcome import State
 from shared.contract import names
-from shared.contract.messages import Inventory, Ledger
+from shared.contract.messages import Inventory, Ledger, Phase
 from shared.sharing import labels
 from shared.telemetry import spans
 
@@ -53,10 +63,7 @@ class Report:
             for say in health.recovered(node.about, before, inventory):
                 self._say(say)
         self._tell_health(name)
-        if wish := self._missing(node):
-            step = self._telemetry.begin("write labels", traceparent)
-            done = functools.partial(self._telemetry.end, step, attributes={"node": name})
-            self._want(name, dataclasses.replace(wish, done=(done,)))
+        self.write(name, traceparent)
 
     def ledger_seen(self, name: str, ledger: Ledger) -> None:
         """Take a node's newest ledger: holders of a sick GPU may be known only now."""
@@ -69,6 +76,16 @@ class Report:
             self._tell_health(name)
             if wish := self._missing(node):
                 self._want(name, wish)
+
+    def write(self, name: str, traceparent: str) -> None:
+        """Bring labels and conditions to what has become of the node; one patch says all."""
+        node = self._fleet.nodes.get(name)
+        if node is None:
+            return
+        if wish := self._missing(node):
+            step = self._telemetry.begin("write labels", traceparent)
+            done = functools.partial(self._telemetry.end, step, attributes={"node": name})
+            self._want(name, dataclasses.replace(wish, done=(done,)))
 
     def _tell_health(self, name: str) -> None:
         node, inventory = self._fleet.nodes.get(name), self._fleet.inventories.get(name)
@@ -85,17 +102,43 @@ class Report:
         self._said[name] = set(holds)
 
     def _missing(self, node: nodes.Node) -> nodes.Wanted | None:
-        """Labels of the node's inventory, unless it has them or a newer inventory is due."""
+        """Labels and conditions of what the node has become, unless it has them."""
+        wish = self._of_inventory(node).over(self._of_layout(node))
+        wish = dataclasses.replace(wish, conditions=self._conditions(node))
+        return wish if nodes.differences(node, wish) else None
+
+    def _of_inventory(self, node: nodes.Node) -> nodes.Wanted:
+        """Labels of the node's inventory, unless a newer one is due."""
         inventory = self._fleet.inventories.get(node.name)
         wanted = self._fleet.intents.get(node.name)
-        if inventory is None or wanted is None:
-            return None
+        if inventory is None or wanted is None or self._is_cut(node.name):
+            return nodes.Wanted()
         generation = inventory.stamp.generation
         if generation != wanted.stamp.generation:
-            return None  # it answers an older wish
+            return nodes.Wanted()  # it answers an older wish
         shown = labels.labels(inventory.gpus, inventory.shares, wanted.sharing.mig_strategy)
-        wish = nodes.Wanted(
+        return nodes.Wanted(
             labels={label: shown.get(label) for label in OURS},
             annotations={names.LABELS_GENERATION_ANNOTATION: str(generation)},
         )
-        return wish if nodes.differences(node, wish) else None
+
+    def _of_layout(self, node: nodes.Node) -> nodes.Wanted:
+        found = self._fleet.outcomes.get(node.name)
+        if found is not None:
+            return found.wish
+        wanted = self._fleet.intents.get(node.name)
+        return outcome.forget(node) if wanted and not wanted.mig_config else nodes.Wanted()
+
+    def _is_cut(self, name: str) -> bool:
+        """Whether the node's GPUs are being cut anew, or its kubelet has yet to report them."""
+        found, received = self._fleet.outcomes.get(name), self._fleet.progress.get(name)
+        if found is None or received is None or found.state is not State.PENDING:
+            return False
+        return received.value.phase in {Phase.HOLDING, Phase.APPLYING, Phase.SUCCESS}
+
+    def _conditions(self, node: nodes.Node) -> conditions.Conditions:
+        wanted = self._fleet.intents.get(node.name)
+        if wanted is None:
+            return ()
+        inventory = self._fleet.inventories.get(node.name)
+        return configured.of(wanted, inventory, self._fleet.outcomes.get(node.name))

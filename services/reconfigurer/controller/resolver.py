@@ -1,6 +1,6 @@
-"""Changes of nodes and of the ConfigMap → intents on the bus, each under a new generation.
+"""Changes of nodes and of the ConfigMaps → intents on the bus, each under a new generation.
 
-`app` feeds it from the two watches and runs `run`. What a node shall be is decided in `intent`,
+`app` feeds it from the watches and runs `run`. What a node shall be is decided in `intent`,
 when in `settle`; here stands only what is marked, in which order, and where the spans are made.
 """
 
@@ -12,10 +12,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from services.reconfigurer.controller import fleet, generations, intent, nodes, saying, settle
+from services.reconfigurer.controller import (
+    fleet,
+    generations,
+    intent,
+    layouts,
+    nodes,
+    saying,
+    settle,
+)
 from shared.contract import names
 from shared.contract.generation import Generation
-from shared.contract.messages import ConfigState, Intent, Stamp
+from shared.contract.messages import ConfigState, Intent, MigPolicy, Stamp
 from shared.runtime import clock
 from shared.sharing import select
 from shared.telemetry import spans
@@ -30,6 +38,14 @@ class Outlets:
     publish: Callable[[str, Intent, str], None]  # node, intent, traceparent
     say: Callable[[saying.Say], None]
     want: Callable[[str, nodes.Wanted], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mig:
+    """What the values say of MIG: the layout of nodes without a label, and what agents may do."""
+
+    default: str = ""
+    policy: MigPolicy = field(default_factory=MigPolicy)
 
 
 @dataclass(eq=False, slots=True)
@@ -52,9 +68,12 @@ class Resolver:
         outlets: Outlets,
         telemetry: spans.Telemetry,
         writer: str,
+        *,
+        mig: Mig | None = None,
     ) -> None:
         self._fleet = fleet_
         self._choice = choice
+        self._mig = mig or Mig()
         self._outlets = outlets
         self._telemetry = telemetry
         self._writer = writer
@@ -127,9 +146,10 @@ class Resolver:
         began = clock.now_ns()
         inventory = self._fleet.inventories.get(name)
         gpus = inventory.gpus if inventory else ()
-        found = intent.resolve(node, gpus, self._fleet.config_map, self._choice, serving)
+        mig = self._layout(node, serving)
+        found = intent.resolve(node, gpus, self._fleet.config_map, self._choice, serving, mig=mig)
         decision = settle.decide(
-            same=intent.same(found, serving),
+            same=intent.same(found, serving) and self._policy_stands(serving),
             by_label=change.by_label,
             last_by_label=self._labelled_at.get(name),
             now=now,
@@ -143,6 +163,14 @@ class Resolver:
                 self._labelled_at[name] = now
         self._forget(name)
 
+    def _layout(self, node: nodes.Node, serving: Intent | None) -> layouts.Layout:
+        text = (self._fleet.mig_map.data or {}).get(layouts.TEXT_KEY)
+        label = node.labels.get(names.MIG_CONFIG_LABEL)
+        return layouts.wanted(label, self._mig.default, text, serving)
+
+    def _policy_stands(self, serving: Intent | None) -> bool:
+        return serving is not None and serving.mig_policy == self._mig.policy
+
     def _apply(
         self, node: nodes.Node, found: intent.Resolution, change: Change, began: int
     ) -> None:
@@ -153,7 +181,12 @@ class Resolver:
         refused = found.state is ConfigState.REFUSED
         self._telemetry.end(
             resolving,
-            attributes={"node": node.name, "key": found.source.key, "state": found.state},
+            attributes={
+                "node": node.name,
+                "key": found.source.key,
+                "state": found.state,
+                "mig": found.mig.name,
+            },
             error=found.message if refused else "",
         )
         publishing = self._telemetry.begin("publish intent", parent)
@@ -163,7 +196,10 @@ class Resolver:
             source=found.source,
             state=found.state,
             problems=found.problems,
-            mig_config=found.mig_config,
+            mig_config=found.mig.name,
+            mig_rows=found.mig.rows,
+            mig_problems=found.mig.problems,
+            mig_policy=self._mig.policy,
         )
         self._fleet.intents[node.name] = wanted
         self._outlets.publish(node.name, wanted, publishing.traceparent)

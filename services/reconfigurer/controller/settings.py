@@ -10,7 +10,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from services.reconfigurer.controller import cordon
+from services.reconfigurer.controller.attempt import Policy
+from services.reconfigurer.controller.eviction import Answer
 from shared.contract import names
+from shared.contract.messages import Drift, MigPolicy
 from shared.runtime import settings
 from shared.sharing import select, suggest
 
@@ -79,6 +83,36 @@ class ControllerSettings(settings.Settings):
     selection_rules: Annotated[tuple[select.Rule, ...], BeforeValidator(read_rules)] = Field(
         default=(), description="rules that choose a key by product, pciId or labels, as JSON"
     )
+    mig_config_map: str = Field(
+        default="mig", min_length=1, description="name of the ConfigMap with the MIG text"
+    )
+    mig_default: str = Field(
+        default="", description="MIG layout of nodes that no label says anything about"
+    )
+    mig_max_unavailable: str = Field(
+        default="1",
+        pattern=r"^([1-9][0-9]*|[1-9][0-9]?%|100%)$",
+        description="how many nodes may change their MIG layout at a time, or what part of them",
+    )
+    mig_reboot: bool = Field(
+        default=False, description="whether a node may be rebooted where nothing else helps"
+    )
+    mig_drift: Drift = Field(
+        default=Drift.REPAIR, description="report or repair MIG instances changed by hand"
+    )
+    drain_cordon: cordon.Policy = Field(
+        default=cordon.Policy.BRIEF,
+        description="how long a node that changes takes no new pods: brief, whole or never",
+    )
+    drain_timeout_seconds: float = Field(
+        default=300.0, gt=0, description="how long pods in the way of a change are waited for"
+    )
+    drain_bare_pods: Answer = Field(
+        default=Answer.EVICT, description="evict, or fail where a pod has no controller"
+    )
+    drain_daemon_set_pods: Answer = Field(
+        default=Answer.EVICT, description="evict, or fail where a pod belongs to a DaemonSet"
+    )
     lease_seconds: float = Field(
         default=15.0, ge=1, description="how long a leader that died is waited for"
     )
@@ -99,4 +133,20 @@ class ControllerSettings(settings.Settings):
         """How a key is chosen for a node."""
         return select.Choice(
             label=self.config_label, rules=self.selection_rules, key=self.default_key
+        )
+
+    @property
+    def mig_policy(self) -> MigPolicy:
+        """What agents may do by themselves."""
+        return MigPolicy(reboot=self.mig_reboot, drift=self.mig_drift)
+
+    @property
+    def drain(self) -> Policy:
+        """What a node that changes goes through."""
+        return Policy(
+            cordon=self.drain_cordon,
+            timeout_s=self.drain_timeout_seconds,
+            bare_pods=self.drain_bare_pods,
+            daemon_set_pods=self.drain_daemon_set_pods,
+            max_unavailable=self.mig_max_unavailable,
         )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from services.reconfigurer.controller import (
+    drain,
     events,
     feeds,
     fleet,
@@ -27,7 +28,7 @@ from shared.bus import fleet as bus_fleet
 from shared.bus.connection import Bus
 from shared.bus.state import Received
 from shared.contract import table
-from shared.contract.messages import Intent, Inventory, Ledger
+from shared.contract.messages import Intent, Inventory, Ledger, Progress
 from shared.telemetry import spans
 
 
@@ -60,6 +61,7 @@ class Term:
             config_label=settings.config_label,
             intents={node: received.value for node, received in inherited.items()},
             config_map=intent.ConfigMap(name=settings.config_map),
+            mig_map=intent.ConfigMap(name=settings.mig_config_map),
         )
         self._writer: bus_fleet.FleetWriter[Intent] = bus_fleet.FleetWriter(bus, standing.INTENT)
         self._standing = standing.Standing(bus, store, inherited, self._writer.put)
@@ -71,13 +73,26 @@ class Term:
         self._resolver = resolver.Resolver(
             self._fleet,
             settings.choice,
-            resolver.Outlets(
-                publish=self._standing.publish, say=self._events.say, want=self._patches.want
-            ),
+            resolver.Outlets(publish=self._publish, say=self._events.say, want=self._patches.want),
             process.telemetry,
             bus.writer,
+            mig=resolver.Mig(settings.mig_default, settings.mig_policy),
         )
-        self._config_feed = feeds.config_map_feed(settings.namespace, settings.config_map)
+        self._drain = drain.Drain(
+            process.api,
+            self._fleet,
+            settings.drain,
+            drain.Outlets(
+                publish=self._standing.publish,
+                say=self._events.say,
+                told=self._report.write,
+            ),
+            process.telemetry,
+        )
+        self._config_feed, self._mig_feed = (
+            feeds.config_map_feed(settings.namespace, name)
+            for name in (settings.config_map, settings.mig_config_map)
+        )
         self._inventories: bus_fleet.FleetReader[Inventory] = bus_fleet.FleetReader(
             bus, table.bucket("inventory"), self._on_inventory
         )
@@ -85,34 +100,57 @@ class Term:
         self._ledgers: bus_fleet.FleetReader[Ledger] = bus_fleet.FleetReader(
             bus, table.bucket("ledger"), self._on_ledger
         )
+        self._progress: bus_fleet.FleetReader[Progress] = bus_fleet.FleetReader(
+            bus, table.bucket("progress"), self._drain.progress_seen
+        )
+        self._fleet.progress_read = self._progress.looked
 
     async def run(self, transitions: int) -> None:
-        """Lead until cancelled, with two watches however many nodes there are."""
-        look_at = self._resolver.look_at
+        """Lead until cancelled, with three watches however many nodes there are."""
+        look_at, view = self._resolver.look_at, self._fleet
         nodes_follower = feeds.Nodes(
-            self._fleet, functools.partial(look_at, by_label=True), self._report.node_touched
+            view, functools.partial(look_at, by_label=True), self._report.node_touched
         )
-        config_follower = feeds.ConfigMap(self._fleet, functools.partial(look_at, by_label=False))
+        sharing = feeds.ConfigMap(view.config_map.name, view.config_listed, self._sharing_edited)
+        mig = feeds.ConfigMap(view.mig_map.name, view.mig_listed, self._mig_edited)
         async with asyncio.TaskGroup() as tasks:
             for work, name in (
                 (watch.follow(self._api, feeds.NODES, nodes_follower), "watch nodes"),
-                (watch.follow(self._api, self._config_feed, config_follower), "watch ConfigMap"),
+                (watch.follow(self._api, self._config_feed, sharing), "watch sharing texts"),
+                (watch.follow(self._api, self._mig_feed, mig), "watch the MIG text"),
                 (self._resolver.run(transitions), "resolve"),
+                (self._drain.run(), "drain"),
                 (self._writer.run(), "write intents"),
                 (self._standing.run(), "keep the bus"),
                 (self._inventories.run(), "read inventories"),
                 (self._ledgers.run(), "read ledgers"),
+                (self._progress.run(), "read progress"),
                 (self._patches.run(), "patch nodes"),
                 (self._events.run(), "post Events"),
             ):
                 tasks.create_task(work, name=name)
 
+    def _sharing_edited(self, config_map: intent.ConfigMap) -> None:
+        self._fleet.config_map = config_map
+        self._resolver.look_at(list(self._fleet.nodes), by_label=False)
+
+    def _mig_edited(self, config_map: intent.ConfigMap) -> None:
+        self._fleet.mig_map = config_map
+        self._resolver.look_at(list(self._fleet.nodes), by_label=False)
+
+    def _publish(self, node: str, wanted: Intent, traceparent: str) -> None:
+        self._standing.publish(node, wanted, traceparent)
+        self._drain.reconsider(node)
+        self._report.write(node, traceparent)
+
     def _on_inventory(self, node: str, received: Received[Inventory]) -> None:
         inventory = received.value
         before = self._fleet.inventories.get(node)
         self._report.inventory_seen(node, inventory, received.traceparent or inventory.traceparent)
+        self._drain.reconsider(node)
         if before is None or not fleet.same_hardware(before, inventory):
             self._resolver.look_at([node], by_label=False)
 
     def _on_ledger(self, node: str, received: Received[Ledger]) -> None:
         self._report.ledger_seen(node, received.value)
+        self._drain.reconsider(node)

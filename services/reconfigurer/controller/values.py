@@ -20,12 +20,26 @@ FIELDS = {
     "sharing.label": "config_label",
     "sharing.defaultKey": "default_key",
     "sharing.rules": "selection_rules",
+    "mig.configMap.name": "mig_config_map",
+    "mig.default": "mig_default",
+    "mig.maxUnavailable": "mig_max_unavailable",
+    "mig.reboot": "mig_reboot",
+    "mig.drift": "mig_drift",
+    "drain.cordon": "drain_cordon",
+    "drain.timeoutSeconds": "drain_timeout_seconds",
+    "drain.barePods": "drain_bare_pods",
+    "drain.daemonSetPods": "drain_daemon_set_pods",
     "controller.leaseSeconds": "lease_seconds",
     "bus.url": "bus_url",
     "bus.user": "bus_user",
     "bus.passwordFile": "bus_password_file",
 }
-CHART_ONLY = ("sharing.configMap.create", "sharing.configMap.data")
+CHART_ONLY = (
+    "sharing.configMap.create",
+    "sharing.configMap.data",
+    "mig.configMap.create",
+    "mig.configMap.data",
+)
 
 
 def variables(values: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from services.reconfigurer.controller import intent, nodes
+from services.reconfigurer.controller import intent, layouts, nodes
 from shared.contract import names
 from shared.contract.messages import ConfigState, Intent, Stamp
 from shared.domain.gpu import Gpu
@@ -53,7 +53,9 @@ def published(found: intent.Resolution) -> Intent:
         source=found.source,
         state=found.state,
         problems=found.problems,
-        mig_config=found.mig_config,
+        mig_config=found.mig.name,
+        mig_rows=found.mig.rows,
+        mig_problems=found.mig.problems,
     )
 
 
@@ -233,12 +235,14 @@ def test_every_other_difference_counts() -> None:
     assert not intent.same(resolved({"any": text(8)}, "any", wanted), wanted)
 
 
-def test_the_wanted_mig_layout_travels_with_the_intent() -> None:
-    """As the label names it, for the agent to answer."""
-    node = nodes.Node(name="gpu-a", labels={names.MIG_CONFIG_LABEL: "all-balanced"})
-    texts = intent.ConfigMap(name="sharing")
-    found = intent.resolve(node, (), texts, CHOICE, None)
-    assert found.mig_config == "all-balanced"
+def test_a_refused_mig_layout_is_told_besides_the_sharing() -> None:
+    """Each with its own Event; a refusal that is known already is the same."""
+    refused = layouts.wanted("all-balance", "", None, None)
+    found = dataclasses.replace(resolved({"any": text(8)}, "any"), mig=refused)
+    reasons = [say.reason for say in found.say(nodes.Node(name="gpu-a").about)]
+    assert reasons == [names.CONFIG_APPLIED, names.CONFIG_NOT_FOUND]
+    assert intent.same(found, published(found))
+    assert not intent.same(found, ANY_8)
 
 
 def test_warnings_of_an_accepted_text_are_told_with_it() -> None:

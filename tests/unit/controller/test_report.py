@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from services.reconfigurer.controller import fleet, intent, nodes, report, saying
+from services.reconfigurer.controller import conditions, fleet, intent, nodes, report, saying
 from shared.contract import names
 from shared.contract.generation import Generation
 from shared.contract.messages import Inventory, SpanRecord
@@ -83,7 +83,7 @@ def test_an_inventory_that_answers_an_older_intent_labels_nothing() -> None:
     """Its labels would speak of slots that are about to change."""
     on = stage()
     on.reporting.inventory_seen(NODE, inventory(Generation(2, 4)), "")
-    assert not on.wanted
+    assert not any(wish.labels for wish in on.wanted)
 
 
 def test_a_node_that_is_labelled_already_is_left_alone() -> None:
@@ -93,7 +93,10 @@ def test_a_node_that_is_labelled_already_is_left_alone() -> None:
     as_wished = nodes.Node(
         name=NODE,
         labels=first.labels(),
-        annotations={name: text for name, text in first.wanted[0].annotations.items() if text},
+        annotations={
+            **{name: text for name, text in first.wanted[0].annotations.items() if text},
+            names.CONDITIONS_ANNOTATION: conditions.marks(first.wanted[0].conditions),
+        },
     )
     again = stage(node=as_wished)
     again.reporting.inventory_seen(NODE, inventory(), "")

@@ -16,7 +16,7 @@ from shared.sharing import select
 from shared.telemetry import spans
 
 LABEL = names.CONFIG_LABEL
-VIEW = ("nodes_listed", "config_listed", "hardware_read")
+VIEW = ("nodes_listed", "config_listed", "mig_listed", "hardware_read")
 SETTLED_S = settle.QUIET_S + 0.1
 
 pytestmark = pytest.mark.looptime
