@@ -70,10 +70,10 @@ class _Owner:
             pass  # the caller was killed: below it is forgotten
         finally:
             self._forget(process)
-            await self._show()
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
+            await self._show()
 
     def _forget(self, process: str) -> None:
         self._connections[process] -= 1
