@@ -43,12 +43,14 @@ imports: setup ## directions of imports
 generated: setup ## generated files stand as their sources say
 	$(BIN)/python -m shared.kubelet.generate --check
 	$(BIN)/python -m shared.contract.docs --check
+	$(BIN)/python -m services.rehearsal.schema --check
 
 proto: setup ## write the gRPC stubs from the .proto files
 	$(BIN)/python -m shared.kubelet.generate
 
-schema: setup ## write docs/contract from the contract's table
+schema: setup ## write docs/contract from the contract's table, and the schema of stories
 	$(BIN)/python -m shared.contract.docs
+	$(BIN)/python -m services.rehearsal.schema
 
 props: setup ## the state machines, long
 	SLICEWIRE_PROPS=long $(BIN)/pytest tests/properties --timeout 3000

@@ -33,7 +33,7 @@ def fits(expected: Any, observed: Any) -> bool:
     if isinstance(expected, Sequence) and not isinstance(expected, str):
         return _is_list(observed) and _same_items(expected, observed)
     if _is_number(expected) and _is_list(observed):
-        return len(observed) == expected
+        return bool(len(observed) == expected)
     if isinstance(expected, str) and expected.startswith("~"):
         return observed is not None and re.search(expected[1:], str(observed)) is not None
     return type(expected) is type(observed) and bool(expected == observed)

@@ -1,11 +1,13 @@
 """Which keys a condition may have, and the shape of each: the language's one table.
 
-`language` reads conditions by it; `observe` has an observer for each key (a test compares them).
+`language` reads conditions by it, `schema` tells editors of it; `observe` has an observer for each
+key (a test compares them).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -72,13 +74,15 @@ def slots(spot: Spot) -> dict[str, dict[str, int]]:
     }
 
 
-def fields(*names: str) -> Shape:
-    """A map with some of these keys and a text each."""
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A shape: a map with some of these keys and a text each."""
 
-    def shape(spot: Spot) -> dict[str, str]:
-        return {name: text(each) for name, each in spot.mapping(names).items()}
+    names: tuple[str, ...]
 
-    return shape
+    def __call__(self, spot: Spot) -> dict[str, str]:
+        """Read the map."""
+        return {name: text(each) for name, each in spot.mapping(self.names).items()}
 
 
 def place(spot: Spot) -> int | str:
@@ -107,7 +111,7 @@ def _indexes(spot: Spot) -> dict[str, Spot]:
     return parts
 
 
-EVENT = fields("reason", "message")
+EVENT = Fields(("reason", "message"))
 BY_GPU = ("geometry", "kept")
 
 KEYS: Mapping[About, Mapping[str, Shape]] = MappingProxyType(
@@ -117,7 +121,7 @@ KEYS: Mapping[About, Mapping[str, Shape]] = MappingProxyType(
             "allocatable": counts,
             "labels": texts,
             "schedulable": truth,
-            "condition": fields("type", "status", "reason", "message"),
+            "condition": Fields(("type", "status", "reason", "message")),
             "event": EVENT,
             "geometry": geometry,
             "kept": by_gpu,

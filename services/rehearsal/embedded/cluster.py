@@ -21,6 +21,7 @@ from services.rehearsal.story import Service, Story
 from services.views.book import Book
 from shared.bus import connection
 from shared.bus.connection import Bus
+from shared.bus.login import Login
 from shared.contract.table import Role
 from shared.runtime import clock
 from shared.simulation.broker import Broker, BrokerError
@@ -207,7 +208,7 @@ def _put_config_maps(api: ApiServer, story: Story) -> None:
 
 def _bus(broker: Broker, role: Role) -> contextlib.AbstractAsyncContextManager[Bus]:
     user, password_file = broker.credentials(role)
-    return connection.open_bus(broker.url, user, password_file, role)
+    return connection.open_bus(broker.url, Login(user, password_file), role)
 
 
 async def _end(cluster: Cluster) -> None:
