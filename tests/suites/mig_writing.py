@@ -144,6 +144,20 @@ class MigWriting:
         writer.destroy_instance(gpu, left.id)
         assert writer.instances(gpu) == ()
 
+    def test_a_part_of_an_instance_is_seen_and_handed_to_nobody(
+        self, writer: PynvmlWriter, node: LocalTransport, nvml: PynvmlDriver, gpu: Gpu
+    ) -> None:
+        """A compute instance narrower than its GPU instance takes its place, no more."""
+        half, first_width = 9, 0
+        _, (handle,) = node.call("nvmlDeviceGetHandleByIndex_v2", [0])
+        _, (instance,) = node.call("nvmlDeviceCreateGpuInstance", [handle, half])
+        node.call("nvmlGpuInstanceCreateComputeInstance", [instance, first_width])
+        (seen,) = writer.instances(gpu)
+        assert (seen.profile, seen.whole, len(seen.devices)) == ("3g.40gb", False, 1)
+        assert nvml.gpu(0).mig_devices == ()
+        writer.destroy_instance(gpu, seen.id)
+        assert writer.instances(gpu) == ()
+
     def test_a_failed_making_leaves_nothing(
         self, writer: PynvmlWriter, node: LocalTransport, gpu: Gpu
     ) -> None:
