@@ -17,15 +17,21 @@ Answer = Callable[[Sequence[str]], api_pb2.ContainerAllocateResponse]
 
 
 def with_environment(ids: Sequence[str]) -> api_pb2.ContainerAllocateResponse:
-    """Answer an Allocate with the ids in the environment and one device node."""
+    """Answer an Allocate with the ids in the environment and a device node that every host has."""
     return api_pb2.ContainerAllocateResponse(
         envs={"DEVICES": ",".join(sorted(ids))},
         devices=[
             api_pb2.DeviceSpec(
-                container_path="/dev/nvidia0", host_path="/dev/nvidia0", permissions="rw"
+                container_path="/dev/nvidia0", host_path="/dev/null", permissions="rw"
             )
         ],
-        cdi_devices=[api_pb2.CDIDevice(name=f"vendor.test/gpu={name}") for name in sorted(ids)],
+    )
+
+
+def by_cdi(ids: Sequence[str]) -> api_pb2.ContainerAllocateResponse:
+    """Answer an Allocate with the CDI names of the ids."""
+    return api_pb2.ContainerAllocateResponse(
+        cdi_devices=[api_pb2.CDIDevice(name=f"vendor.test/gpu={name}") for name in sorted(ids)]
     )
 
 

@@ -8,16 +8,13 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
-from grpclib import GRPCError, Status
 
-from shared.kubelet import sockets
-from shared.kubelet.podresources.v1 import api_grpc, api_pb2
 from shared.simulation.kube.kubelet import containers, pod_resources
 from shared.simulation.kube.kubelet.switches import Switches
 from tests.suites.device_manager import DeviceManagerSuite, devices
 from tests.support.eventually import eventually
 from tests.support.one_node import GPU, OneNode, one_node, pod_object
-from tests.support.plugin import Plugin
+from tests.support.plugin import Plugin, by_cdi
 
 
 @pytest.fixture
@@ -29,22 +26,6 @@ async def node(tmp_path: pathlib.Path) -> AsyncIterator[OneNode]:
 
 class TestFakeKubelet(DeviceManagerSuite):
     """Every measured behaviour, on the fake kubelet."""
-
-
-async def test_what_the_plugin_answers_is_in_the_container(node: OneNode) -> None:
-    """Environment (the pod's own variables win), device nodes, CDI names, slots."""
-    async with Plugin(node.plugins, devices(1)):
-        await node.until_counts((1, 1))
-        await node.create(pod_object("a", {GPU: 1}, env={"OWN": "1"}))
-        await node.create(pod_object("plain", {}, env={"DEVICES": "mine"}))
-        await node.until_phase("a", "Running")
-        pod = node.kubelet.pod("default/a")
-        assert pod is not None
-        container = pod.containers["c0"]
-        assert container.env == {"DEVICES": "g0", "OWN": "1"}
-        assert container.devices == (containers.DeviceNode("/dev/nvidia0", "/dev/nvidia0", "rw"),)
-        assert container.cdi == ("vendor.test/gpu=g0",)
-        assert container.slots == {GPU: ("g0",)}
 
 
 async def test_the_node_object_changes_at_the_tick_only(tmp_path: pathlib.Path) -> None:
@@ -77,42 +58,45 @@ async def test_ids_come_in_random_order_unless_switched_off(tmp_path: pathlib.Pa
     assert ordered == {True: False, False: True}
 
 
-@pytest.mark.parametrize("reuse", [True, False])
-async def test_an_app_container_takes_over_its_init_containers_devices(
-    tmp_path: pathlib.Path, reuse: bool
-) -> None:
-    """With reuse the one device is allocated twice; without, there is none left."""
+async def test_without_reuse_an_init_container_keeps_its_device(tmp_path: pathlib.Path) -> None:
+    """So that nothing is left for the app container."""
     async with (
-        one_node(tmp_path, Switches(status_period=0.05, init_reuse=reuse)) as node,
+        one_node(tmp_path, Switches(status_period=0.05, init_reuse=False)) as node,
         Plugin(node.plugins, devices(1), preferred=[]) as plugin,
     ):
         await node.until_counts((1, 1))
         await node.create(pod_object("a", {GPU: 1}, init=({GPU: 1},)))
-        await node.until_phase("a", "Running" if reuse else "Failed")
-        assert plugin.allocated == ([("g0",)] * 2 if reuse else [("g0",)])
-        assert await node.holders() == ({"a": [(GPU, ("g0",))]} if reuse else {})
+        await node.until_phase("a", "Failed")
+        assert plugin.allocated == [("g0",)]
+        assert await node.holders() == {}
 
 
-async def test_what_is_taken_over_must_be_in_the_plugins_proposal(node: OneNode) -> None:
-    """A larger app container asks for the rest, naming what it has already."""
-    async with Plugin(node.plugins, devices(4), preferred=["g1", "g2"]) as plugin:
-        await node.until_counts((4, 4))
-        await node.create(pod_object("a", {GPU: 2}, init=({GPU: 1},)))
+async def test_a_test_sees_what_a_container_is_made_of(node: OneNode) -> None:
+    """Host paths, CDI names and slots, which a process inside wouldn't."""
+    async with Plugin(node.plugins, devices(1)):
+        await node.until_counts((1, 1))
+        await node.create(pod_object("a", {GPU: 1}))
         await node.until_phase("a", "Running")
-        first, second = plugin.preferred_requests
-        assert list(first.must_include_deviceIDs) == []
-        assert list(second.must_include_deviceIDs) == ["g1"]
-        assert "g1" in second.available_deviceIDs
-        assert set(plugin.allocated[1]) == {"g1", "g2"}
+        container = _container(node, "a")
+        assert container.devices == (containers.DeviceNode("/dev/nvidia0", "/dev/null", "rw"),)
+        assert container.slots == {GPU: ("g0",)}
+    async with Plugin(node.plugins, devices(2), answer=by_cdi):
+        await node.until_counts((2, 2))
+        await node.create(pod_object("b", {GPU: 1}))
+        await node.until_phase("b", "Running")
+        assert _container(node, "b").cdi == ("vendor.test/gpu=g1",)
 
 
-@pytest.mark.parametrize("shown", [True, False])
-async def test_finished_pods_are_listed_only_by_older_kubelets(
-    tmp_path: pathlib.Path, shown: bool
-) -> None:
+def _container(node: OneNode, name: str) -> containers.Container:
+    pod = node.kubelet.pod(f"default/{name}")
+    assert pod is not None
+    return pod.containers["c0"]
+
+
+async def test_finished_pods_are_listed_by_older_kubelets(tmp_path: pathlib.Path) -> None:
     """Their devices are free all the same."""
     async with (
-        one_node(tmp_path, Switches(status_period=0.05, finished_in_list=shown)) as node,
+        one_node(tmp_path, Switches(status_period=0.05, finished_in_list=True)) as node,
         Plugin(node.plugins, devices(1)),
     ):
         await node.until_counts((1, 1))
@@ -120,7 +104,7 @@ async def test_finished_pods_are_listed_only_by_older_kubelets(
         await node.until_phase("job", "Running")
         await node.kubelet.finish("default/job")
         await node.until_phase("job", "Succeeded")
-        assert ("job" in await node.holders()) is shown
+        assert "job" in await node.holders()
         await node.create(pod_object("next", {GPU: 1}))
         await node.until_phase("next", "Running")
 
@@ -166,112 +150,12 @@ async def test_capacity_is_removed_when_the_grace_of_a_gone_plugin_is_over(
         await node.until_counts((0, 0))
 
 
-async def test_a_list_over_four_mebibytes_ends_the_stream(node: OneNode) -> None:
-    """The kubelet's gRPC library takes no larger message."""
-    names = {f"{nth:060}": True for nth in range(70_000)}
-    async with Plugin(node.plugins, devices(2)) as plugin:
-        await node.until_counts((2, 2))
-        await plugin.send(names)
-        await node.until_counts((2, 0))
-
-
 def test_ten_calls_at_once_then_a_hundred_a_second() -> None:
     """Fifty calls in a row of 5 ms each: the burst, and every other of the rest."""
     limit = pod_resources.RateLimit()
     taken = [limit.admits(7.0 + nth * 0.005) for nth in range(50)]
     assert all(taken[:10])
     assert sum(taken) == pytest.approx(10 + 50 / 2, abs=1)
-
-
-async def test_a_caller_that_asks_too_often_is_refused(node: OneNode) -> None:
-    """With the status that tells it to come back later."""
-    async with sockets.channel(node.kubelet.pod_resources_socket) as channel:
-        stub = api_grpc.PodResourcesListerStub(channel)
-        calls = [stub.List(api_pb2.ListPodResourcesRequest()) for _ in range(200)]
-        answers = await asyncio.gather(*calls, return_exceptions=True)
-    refusals = [answer for answer in answers if isinstance(answer, GRPCError)]
-    assert {refusal.status for refusal in refusals} == {Status.RESOURCE_EXHAUSTED}
-    assert {refusal.message for refusal in refusals} == {"rejected by rate limit"}
-    assert len(refusals) < 200
-
-
-async def test_pod_resources_tells_of_one_pod_and_of_all_devices(node: OneNode) -> None:
-    """Get answers for a pod, or that there is none; allocatable devices come one by one."""
-    async with Plugin(node.plugins, devices(2, sick=1)):
-        await node.until_counts((3, 2))
-        await node.create(pod_object("a", {GPU: 1}))
-        await node.until_phase("a", "Running")
-        async with sockets.channel(node.kubelet.pod_resources_socket) as channel:
-            stub = api_grpc.PodResourcesListerStub(channel)
-            known = api_pb2.GetPodResourcesRequest(pod_name="a", pod_namespace="default")
-            answer = await stub.Get(known)
-            assert answer.pod_resources.containers[0].devices[0].resource_name == GPU
-            unknown = api_pb2.GetPodResourcesRequest(pod_name="b", pod_namespace="default")
-            with pytest.raises(GRPCError, match="pod b in namespace default not found"):
-                await stub.Get(unknown)
-            found = await stub.GetAllocatableResources(api_pb2.AllocatableResourcesRequest())
-        assert sorted(entry.device_ids[0] for entry in found.devices) == ["g0", "g1"]
-
-
-async def test_a_deleted_pod_gets_its_grace(node: OneNode) -> None:
-    """It holds its device until then, and a second delete may make it shorter."""
-    async with Plugin(node.plugins, devices(1)):
-        await node.until_counts((1, 1))
-        await node.create(pod_object("a", {GPU: 1}, grace=600))
-        await node.until_phase("a", "Running")
-        await node.delete("a")
-        deleted = await node.read("a")
-        assert "deletionTimestamp" in deleted["metadata"]
-        assert "a" in await node.holders()
-        path = "/api/v1/namespaces/default/pods/a"
-        await node.api.delete(path, {"gracePeriodSeconds": 1})
-        await node.until_gone("a")
-        assert await node.holders() == {}
-
-
-async def test_pods_bound_while_the_kubelet_is_away_are_admitted_when_it_is_back(
-    node: OneNode,
-) -> None:
-    """Before the plugin is: the resource was known, so the pod is refused, not run without."""
-    async with Plugin(node.plugins, devices(1)):
-        await node.until_counts((1, 1))
-        await node.kubelet.stop()
-        await node.create(pod_object("early", {GPU: 1}))
-        await node.kubelet.start()
-        status = (await node.until_phase("early", "Failed"))["status"]
-        assert "no healthy devices present" in status["message"]
-        (rejection,) = node.kubelet.record.rejections
-        assert (rejection.pod, rejection.reason) == ("default/early", "UnexpectedAdmissionError")
-
-
-async def test_a_refused_pod_gets_a_warning_event(node: OneNode) -> None:
-    """With the reason that its status names."""
-    async with Plugin(node.plugins, devices(1)):
-        await node.until_counts((1, 1))
-        await node.create(pod_object("greedy", {GPU: 2}))
-        await node.until_phase("greedy", "Failed")
-
-        async def reasons() -> list[str]:
-            listed = await node.api.get("/api/v1/namespaces/default/events")
-            return [item["reason"] for item in listed["items"]]
-
-        assert await eventually(reasons) == ["UnexpectedAdmissionError"]
-
-
-async def test_a_killed_kubelet_leaves_its_socket_and_a_new_one_replaces_it(
-    node: OneNode,
-) -> None:
-    """A plugin that calls meanwhile finds nobody; holders are known afterwards."""
-    async with Plugin(node.plugins, devices(2)) as plugin:
-        await node.until_counts((2, 2))
-        await node.create(pod_object("a", {GPU: 1}))
-        await node.until_phase("a", "Running")
-        await node.kubelet.kill()
-        assert (node.plugins / "kubelet.sock").exists()
-        with pytest.raises(sockets.UNREACHABLE):
-            await plugin.register()
-        await node.kubelet.start()
-        assert len((await node.holders())["a"]) == 1
 
 
 async def test_it_goes_on_when_the_api_server_comes_back(node: OneNode) -> None:
