@@ -23,9 +23,7 @@ async def serve(settings: AdvertiserSettings) -> None:
     async with (
         locks.ServingLock(settings.run_dir / "advertiser.lock"),
         setup.telemetry(SERVICE, node, os.environ) as telemetry,
-        connection.open_bus(
-            settings.bus_url, settings.bus_user, settings.bus_password_file, SERVICE, node
-        ) as bus,
+        connection.open_bus(settings.bus_url, settings.login, SERVICE, node) as bus,
         asyncio.TaskGroup() as tasks,
     ):
         writer: state.StateWriter[Inventory] = state.StateWriter(

@@ -6,20 +6,16 @@ import pathlib
 
 from pydantic import Field
 
-from shared.runtime import boot, settings
+from shared.bus import settings
+from shared.runtime import boot
 
 
-class AdvertiserSettings(settings.Settings):
+class AdvertiserSettings(settings.NodeBusSettings):
     """Look at this node's GPUs and publish what they are to offer."""
 
     node_name: str = Field(min_length=1, description="name of this node in Kubernetes")
     run_dir: pathlib.Path = Field(
         default=pathlib.Path("/run/slicewire"), description="folder of locks and inventory.json"
-    )
-    bus_url: str = Field(default="nats://127.0.0.1:4222", description="address of NATS")
-    bus_user: str = Field(default="", description="user name on the bus")
-    bus_password_file: pathlib.Path | None = Field(
-        default=None, description="file that holds the user's password"
     )
     look_period_s: float = Field(
         default=0.5, gt=0, description="seconds between two looks at the hardware"

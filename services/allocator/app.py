@@ -31,9 +31,7 @@ async def serve(settings: AllocatorSettings) -> None:
     async with (
         locks.ServingLock(settings.run_dir / "allocator.lock") as lock,
         setup.telemetry(SERVICE, node, os.environ) as telemetry,
-        connection.open_bus(
-            settings.bus_url, settings.bus_user, settings.bus_password_file, SERVICE, node
-        ) as bus,
+        connection.open_bus(settings.bus_url, settings.login, SERVICE, node) as bus,
     ):
         allocator = await Allocator.build(settings, bus, telemetry)
         await allocator.run(lock)

@@ -6,10 +6,11 @@ import pathlib
 
 from pydantic import Field
 
-from shared.runtime import boot, settings
+from shared.bus import settings
+from shared.runtime import boot
 
 
-class AllocatorSettings(settings.Settings):
+class AllocatorSettings(settings.NodeBusSettings):
     """Serve this node's slots to the kubelet and keep the ledger of who holds them."""
 
     node_name: str = Field(min_length=1, description="name of this node in Kubernetes")
@@ -28,11 +29,6 @@ class AllocatorSettings(settings.Settings):
         description="the kubelet's socket that tells who holds what",
     )
     dev_root: str = Field(default="", description="what stands before /dev on the host")
-    bus_url: str = Field(default="nats://127.0.0.1:4222", description="address of NATS")
-    bus_user: str = Field(default="", description="user name on the bus")
-    bus_password_file: pathlib.Path | None = Field(
-        default=None, description="file that holds the user's password"
-    )
     list_period_s: float = Field(
         default=5.0, gt=0, description="seconds between two questions who holds what"
     )

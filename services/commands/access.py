@@ -18,11 +18,13 @@ from typing import Any, NoReturn
 from services.views import book
 from shared.bus import connection, errors
 from shared.bus.connection import Bus
+from shared.bus.login import Login
 from shared.contract.table import Role
 
 ANSWER_S = 5.0
 URL, USER = "SLICEWIRE_BUS_URL", "SLICEWIRE_BUS_USER"
 PASSWORD_FILE = "SLICEWIRE_BUS_PASSWORD_FILE"  # noqa: S105  # a variable's name
+SEED_FILE = "SLICEWIRE_BUS_SEED_FILE"
 DEFAULT_URL = "nats://127.0.0.1:4222"
 
 
@@ -55,6 +57,11 @@ class Parser(argparse.ArgumentParser):
             default=environ.get(PASSWORD_FILE, ""),
             help=f"file that holds the password, also {PASSWORD_FILE}",
         )
+        group.add_argument(
+            "--bus-seed-file",
+            default=environ.get(SEED_FILE, ""),
+            help=f"file that holds a key's seed instead, also {SEED_FILE}",
+        )
 
     def refuse(self, sentence: str) -> NoReturn:
         """End with status 2: the call itself is wrong."""
@@ -68,23 +75,26 @@ async def opened(arguments: argparse.Namespace) -> AsyncIterator[Bus]:
     Raises:
         AwayError: it was not let in in time.
     """
-    password_file = arguments.bus_password_file
-    async with connection.open_bus(
-        arguments.bus_url,
-        arguments.bus_user,
-        pathlib.Path(password_file) if password_file else None,
-        Role.COMMAND,
-    ) as bus:
+    login = Login(
+        user=arguments.bus_user,
+        password_file=_path(arguments.bus_password_file),
+        seed_file=_path(arguments.bus_seed_file),
+    )
+    async with connection.open_bus(arguments.bus_url, login, Role.COMMAND) as bus:
         try:
             async with asyncio.timeout(ANSWER_S):
                 await bus.session()
         except TimeoutError:
             raise AwayError(
                 f"not on the bus at {arguments.bus_url} in {ANSWER_S:g} s"
-                f" ({bus.trouble or 'no answer'}): check --bus-url, --bus-user and"
-                " --bus-password-file"
+                f" ({bus.trouble or 'no answer'}): check --bus-url and who asks:"
+                " --bus-user with --bus-password-file, or --bus-seed-file"
             ) from None
         yield bus
+
+
+def _path(text: str) -> pathlib.Path | None:
+    return pathlib.Path(text) if text else None
 
 
 async def read_book(bus: Bus) -> book.Book:

@@ -34,7 +34,17 @@ MAX_OUTSTANDING_PINGS = 2  # a connection without a word for 60 s is dead
 
 
 class BusClient(Client):
-    """A client that waits for the server's verdict on its credential."""
+    """A client that waits for the server's verdict on its credential.
+
+    With a public key it signs the server's text by `signature_cb`. Nats-py would do so by itself
+    from a seed, with a package more than the controller needs otherwise.
+    """
+
+    def __init__(self, public_key: str = "") -> None:
+        super().__init__()
+        if public_key:
+            self._public_nkey = public_key
+            self._auth_configured = True
 
     async def _process_connect_init(self) -> None:
         """Log in; the first PING of the server (2.0-2.4 s after accept) is not the verdict.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import pathlib
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from shared import version
 from shared.bus import client as nats_client
 from shared.bus import errors
 from shared.bus.client import BusClient, nats_errors
+from shared.bus.login import Login, Shown
 from shared.bus.session import Session
 from shared.contract import messages, permissions, table
 from shared.contract.generation import NONE, Generation
@@ -28,6 +28,14 @@ from shared.runtime import backoff, clock
 log = logging.getLogger(__name__)
 STEADY_S = 5.0  # a session that lasted this long was a good one
 CLOSE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One connection that has been let in."""
+
+    client: BusClient
+    session: Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +53,14 @@ class Bus:
     on the bus, empty where we are or have not tried yet.
     """
 
-    def __init__(
-        self, url: str, user: str, password_file: pathlib.Path | None, role: Role, node: str
-    ) -> None:
+    def __init__(self, url: str, login: Login, role: Role, node: str) -> None:
         self.role = role
         self.node = node
         self.writer = f"{role}/{version.__version__}/{secrets.token_hex(4)}"
         self.reconnects = 0
         self.known: dict[str, Known] = {}  # kept by `shared.bus.ensure`
         self._url = url
-        self._user = user
-        self._password_file = password_file
+        self._login = login
         self._session: Session | None = None
         self._present = asyncio.Event()
         self.trouble = ""
@@ -92,30 +97,59 @@ class Bus:
             await clock.sleep(waits.next())
 
     async def _one_session(self) -> None:
-        client = BusClient()
+        """Enter, and stay until the connection ends; a login that would end is renewed before."""
+        place: _Place | None = await self._enter()
+        while place is not None:
+            successor = None
+            try:
+                self._entered(place.session)
+                successor = await self._outlive(place.session)
+            finally:
+                if successor is None:
+                    self._left(place.session)
+                await _close(place.client)
+            place = successor
+
+    async def _outlive(self, session: Session) -> _Place | None:
+        """Wait for the session's end; return its successor if the login was renewed before.
+
+        The new connection stands before the old one is given up, so an outage of whoever reviews
+        logins costs nothing while the old login lasts.
+        """
+        wait = self._login.renew_after()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await session.ended.wait()
+                    return None
+            try:
+                return await self._enter()
+            except Exception as error:  # as in `keep`: whatever it was, the next try may go well
+                _heed_cancellation()
+                log.warning("the login was not renewed: %s; the present one goes on", error)
+                wait = self._login.try_again_after()
+
+    async def _enter(self) -> _Place:
+        """Open a connection and its inbox."""
+        shown = await asyncio.to_thread(self._login.read)
+        client = BusClient(shown.public_key)
         session = Session(client, permissions.inbox_prefix(self.role, self.node), self._left)
         try:
-            await self._enter(client, session)
+            await self._connect(client, session, shown)
             await session.start()
             _heed_cancellation()
-            self._entered(session)
-            await session.ended.wait()
-        finally:
-            self._left()
-            # Whatever closing raises (an AssertionError where the server was never reached) must
-            # not take the place of a cancellation: the stop would be lost.
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(CLOSE_S):
-                    await client.close()
+        except BaseException:
+            await _close(client)
+            raise
+        return _Place(client, session)
 
-    async def _enter(self, client: BusClient, session: Session) -> None:
-        password = await asyncio.to_thread(_read, self._password_file)
+    async def _connect(self, client: BusClient, session: Session, shown: Shown) -> None:
         reasons: list[Exception] = []
 
         async def on_error(error: Exception) -> None:
             reasons[:] = [error]
             if "permissions violation" in str(error):
-                log.warning("the bus refuses %s what our table allows: %s", self._user, error)
+                log.warning("the bus refuses %s what our table allows: %s", self.role, error)
 
         async def on_closed() -> None:
             session.end()
@@ -124,8 +158,10 @@ class Bus:
             await client.connect(
                 servers=self._url.split(","),
                 name=f"slicewire {self.role} {self.node}".strip(),
-                user=self._user or None,
-                password=password or None,
+                user=self._login.user or None,
+                password=shown.password or None,
+                token=shown.token or None,
+                signature_cb=shown.sign,
                 inbox_prefix=permissions.inbox_prefix(self.role, self.node),
                 allow_reconnect=False,
                 max_reconnect_attempts=1,  # to find an address where there are several
@@ -141,14 +177,16 @@ class Bus:
             raise errors.LostError(str(reasons[-1]) if reasons else str(error)) from error
 
     def _entered(self, session: Session) -> None:
-        log.info("on the bus at %s as %s", self._url, self._user or self.role)
+        log.info("on the bus at %s as %s", self._url, self._login.user or self.role)
         self.reconnects += self._session is not None
         self.trouble = ""
         self._session = session
         self._present.set()
 
-    def _left(self) -> None:
-        self._present.clear()
+    def _left(self, session: Session) -> None:
+        """The session is over; a successor that has entered already stays."""
+        if session is self._session:
+            self._present.clear()
 
     def _complain(self, reason: str) -> None:
         level = logging.DEBUG if reason == self.trouble else logging.WARNING
@@ -167,16 +205,22 @@ def _heed_cancellation() -> None:
         raise asyncio.CancelledError
 
 
+async def _close(client: BusClient) -> None:
+    # Whatever closing raises (an AssertionError where the server was never reached) must not take
+    # the place of a cancellation: the stop would be lost.
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(CLOSE_S):
+            await client.close()
+
+
 @contextlib.asynccontextmanager
-async def open_bus(
-    url: str, user: str, password_file: pathlib.Path | None, role: Role, node: str = ""
-) -> AsyncIterator[Bus]:
+async def open_bus(url: str, login: Login, role: Role, node: str = "") -> AsyncIterator[Bus]:
     """Keep a place on the bus while the block runs.
 
-    `url` may name several servers, with commas. The password is read anew for each connection, so
-    a changed Secret needs no restart.
+    `url` may name several servers, with commas. Password and token are read anew for each
+    connection, so a changed Secret needs no restart.
     """
-    bus = Bus(url, user, password_file, role, node)
+    bus = Bus(url, login, role, node)
     failure: Exception | None = None
     async with asyncio.TaskGroup() as tasks:
         keeping = tasks.create_task(bus.keep(), name="bus connection")
@@ -188,7 +232,3 @@ async def open_bus(
             keeping.cancel()
     if failure is not None:
         raise failure
-
-
-def _read(path: pathlib.Path | None) -> str:
-    return path.read_text(encoding="utf-8").strip() if path else ""

@@ -36,6 +36,7 @@ class Message:
     subject: str
     data: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
+    reply: str = ""
 
 
 class Ear:
@@ -72,7 +73,9 @@ class Ear:
 class Session:
     """One connection. Made by `shared.bus.connection`, used by readers and writers."""
 
-    def __init__(self, client: Client, inbox_prefix: str, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, client: Client, inbox_prefix: str, on_end: Callable[[Session], None]
+    ) -> None:
         self._client = client
         self._inbox = f"{inbox_prefix}.{secrets.token_hex(8)}"
         self._on_end = on_end
@@ -87,21 +90,26 @@ class Session:
 
     def end(self) -> None:
         """The connection is gone: wake everybody who waits for something of it."""
-        self._on_end()
+        self._on_end(self)
         self.ended.set()
         for ear in (*self._ears, *self._answers.values()):
             ear.end()
 
     @contextlib.asynccontextmanager
-    async def listen(self, *subjects: str) -> AsyncIterator[Ear]:
-        """Subscribe while the block runs; what a later request on this session answers is newer."""
+    async def listen(self, *subjects: str, queue: str = "") -> AsyncIterator[Ear]:
+        """Subscribe while the block runs; what a later request on this session answers is newer.
+
+        Of all that listen in the same queue, one hears a message.
+        """
         ear = Ear()
 
         async def hear(message: Msg) -> None:
             ear.hear(_message(message))
 
         with _as_lost():
-            subscriptions = [await self._client.subscribe(each, cb=hear) for each in subjects]
+            subscriptions = [
+                await self._client.subscribe(each, queue=queue, cb=hear) for each in subjects
+            ]
         self._ears.add(ear)
         if self.ended.is_set():
             ear.end()
@@ -169,6 +177,15 @@ class Session:
         payload = json.dumps(config).encode() if config else b""
         return _json(await self._ask(f"$JS.API.STREAM.{verb}.{stream}", payload, {}))
 
+    async def respond(self, message: Message, data: bytes) -> None:
+        """Answer whoever sent a message.
+
+        Raises:
+            LostError: the connection has ended.
+        """
+        with _as_lost():
+            await self._client.publish(message.reply, data)
+
     async def _ask(self, subject: str, data: bytes, headers: Mapping[str, str]) -> Message | None:
         async with self._asking(subject, data, headers) as ear:
             return await self._answer(ear, subject)
@@ -218,7 +235,7 @@ def _as_lost() -> Iterator[None]:
 
 
 def _message(message: Msg) -> Message:
-    return Message(message.subject, message.data, message.headers or {})
+    return Message(message.subject, message.data, message.headers or {}, message.reply)
 
 
 def _json(answer: Message | None) -> dict[str, Any]:

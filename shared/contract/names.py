@@ -37,6 +37,7 @@ MIG_CONFIGURED_CONDITION = "SlicewireMigConfigured"  # the MIG layout
 # Kubernetes objects that are ours.
 LEASE = "slicewire-controller"
 COMPONENT = "slicewire"
+BUS_AUDIENCE = "slicewire-bus"  # of the tokens that node services show on the bus
 
 # Event reasons.
 CONFIG_APPLIED = "ConfigApplied"

@@ -15,6 +15,7 @@ from shared.contract import table
 from shared.contract.table import Role
 
 DIRECT_GET = "$JS.API.DIRECT.GET"
+LOGIN_LIFE_S = 2 * 3600  # of a node service that showed a token; it renews from half of it on
 
 
 class Account(enum.StrEnum):

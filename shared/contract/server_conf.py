@@ -1,20 +1,30 @@
-"""The nats-server's configuration for static users, as text.
+"""The nats-server's configuration as text, in two forms with the same accounts.
 
-NATS reads JSON as its own format, so what is written here needs no escaping rules of ours. The
-stand-in broker starts a server from it; where a chart brings its own NATS, the accounts are the
-same.
+`configuration` names static users with passwords: the stand-in broker starts a server from it.
+`callout_configuration` leaves the users of nodes to the controller, which the server asks at each
+login, and takes public keys from its environment: the chart's NATS runs with it, from the copy in
+deploy/chart/files that `make schema` writes.
+
+NATS reads JSON as its own format, so what is written here needs no escaping rules of ours; only
+variables must stand without quotes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from shared.contract import permissions, table
+from shared.contract.keys import Key
 from shared.contract.permissions import Account
 from shared.contract.table import Role
 
+GATE_ACCOUNT = "AUTH"  # the server's questions are heard there, and nothing else
+CLIENT_PORT = 4222
+STORE_DIR = "/data"
+KEY_USERS = {Key.CONTROLLER: Role.CONTROLLER, Key.COMMAND: Role.COMMAND}
 AUTH_TIMEOUT_S = 1.9  # below the server's first PING, which clients take for the verdict
 
 
@@ -42,28 +52,64 @@ def configuration(users: Iterable[User], *, host: str, port: int, store_dir: str
             "max_payload": table.MAX_PAYLOAD_BYTES,
             "jetstream": {"store_dir": store_dir},
             "authorization": {"timeout": AUTH_TIMEOUT_S},
-            "accounts": {each.value: _account(each, everyone) for each in Account},
+            "accounts": {each.value: _account(each, _members(each, everyone)) for each in Account},
         },
         indent=2,
     )
 
 
-def _account(account: Account, users: tuple[User, ...]) -> dict[str, object]:
-    members = [_user(each) for each in users if permissions.account(each.role) is account]
+def _members(account: Account, users: tuple[User, ...]) -> list[dict[str, object]]:
+    return [_user(each) for each in users if permissions.account(each.role) is account]
+
+
+def callout_configuration() -> str:
+    """Write the file of a server that asks the controller who may enter."""
+    users: dict[Key, dict[str, object]] = {
+        key: {"nkey": f"${key.variable}", "permissions": _permissions(role, "")}
+        for key, role in KEY_USERS.items()
+    }
+    gate = {"users": [{"nkey": f"${Key.GATE.variable}"}]}
+    accounts: dict[str, object] = {GATE_ACCOUNT: gate}
+    for account in Account:
+        members = [
+            users[key] for key, role in KEY_USERS.items() if permissions.account(role) is account
+        ]
+        accounts[account.value] = _account(account, members)
+    callout = {
+        "account": GATE_ACCOUNT,
+        "issuer": f"${Key.ISSUER.variable}",
+        "xkey": f"${Key.CURVE.variable}",
+        "auth_users": [f"${each.variable}" for each in (Key.GATE, *KEY_USERS)],
+    }
+    text = json.dumps(
+        {
+            "port": CLIENT_PORT,
+            "max_payload": table.MAX_PAYLOAD_BYTES,
+            "jetstream": {"store_dir": STORE_DIR},
+            "accounts": accounts,
+            "authorization": {"timeout": AUTH_TIMEOUT_S, "auth_callout": callout},
+        },
+        indent=2,
+    )
+    return re.sub(r'"(\$SLICEWIRE_[A-Z_]+)"', r"\1", text) + "\n"
+
+
+def _account(account: Account, members: list[dict[str, object]]) -> dict[str, object]:
     if account is Account.STREAMS:
         return {"jetstream": "enabled", "users": members, "exports": _exports()}
     return {"users": members, "imports": _imports(account)}
 
 
 def _user(user: User) -> dict[str, object]:
-    allowed = permissions.permissions(user.role, user.node)
+    allowed = _permissions(user.role, user.node)
+    return {"user": user.name, "password": user.password, "permissions": allowed}
+
+
+def _permissions(role: Role, node: str) -> Mapping[str, object]:
+    allowed = permissions.permissions(role, node)
     return {
-        "user": user.name,
-        "password": user.password,
-        "permissions": {
-            "publish": {"allow": list(allowed.publish)},
-            "subscribe": {"allow": list(allowed.subscribe)},
-        },
+        "publish": {"allow": list(allowed.publish)},
+        "subscribe": {"allow": list(allowed.subscribe)},
     }
 
 

@@ -9,6 +9,7 @@ from services.reconfigurer.agent import app
 from services.reconfigurer.agent.settings import AgentSettings
 from shared.bus import connection, ensure
 from shared.bus import fleet as bus_fleet
+from shared.bus.login import Login
 from shared.bus.state import Received
 from shared.contract import table
 from shared.contract.generation import Generation
@@ -33,7 +34,7 @@ async def test_it_answers_each_intent_with_idle_and_a_reason(tmp_path: pathlib.P
 
     try:
         async with (
-            connection.open_bus(server.url, user, password_file, Role.CONTROLLER) as bus,
+            connection.open_bus(server.url, Login(user, password_file), Role.CONTROLLER) as bus,
             asyncio.TaskGroup() as tasks,
         ):
             await ensure.ensure_streams(bus)

@@ -22,9 +22,7 @@ async def serve(settings: AgentSettings) -> None:
     async with (
         locks.ServingLock(settings.run_dir / "agent.lock"),
         setup.telemetry(SERVICE, node, os.environ) as telemetry,
-        connection.open_bus(
-            settings.bus_url, settings.bus_user, settings.bus_password_file, SERVICE, node
-        ) as bus,
+        connection.open_bus(settings.bus_url, settings.login, SERVICE, node) as bus,
         asyncio.TaskGroup() as tasks,
     ):
         spans = logs.SpanWriter(bus, node, SERVICE)

@@ -9,6 +9,7 @@ import socket
 import uuid
 
 from services.reconfigurer.controller import kube, lease, standing, term
+from services.reconfigurer.controller.auth import app as auth
 from services.reconfigurer.controller.settings import ControllerSettings
 from shared.bus import connection, logs
 from shared.contract import names, table
@@ -21,9 +22,7 @@ async def serve(settings: ControllerSettings) -> None:
     """Serve until cancelled: wait for the Lease, then lead. The bus may be away at any time."""
     async with (
         setup.telemetry(ROLE, "", os.environ) as telemetry,
-        connection.open_bus(
-            settings.bus_url, settings.bus_user, settings.bus_password_file, ROLE
-        ) as bus,
+        connection.open_bus(settings.bus_url, settings.login, ROLE) as bus,
         kube.connect(settings.api_url, settings.kube_config) as api,
         asyncio.TaskGroup() as tasks,
     ):
@@ -41,6 +40,9 @@ async def serve(settings: ControllerSettings) -> None:
             api, settings.namespace, names.LEASE, process.identity, settings.lease_seconds
         )
         tasks.create_task(election.lead(functools.partial(_lead, process)), name="elect")
+        if settings.bus_keys_dir is not None:
+            gate = auth.serve(settings, settings.bus_keys_dir, api)
+            tasks.create_task(gate, name="say who may enter the bus")
 
 
 async def _lead(process: term.Process, transitions: int) -> None:

@@ -13,9 +13,12 @@ from pydantic import BeforeValidator, Field
 from services.reconfigurer.controller import cordon
 from services.reconfigurer.controller.attempt import Policy
 from services.reconfigurer.controller.eviction import Answer
-from shared.contract import names
+from shared.bus import settings as bus_settings
+from shared.bus.login import Login
+from shared.contract import names, table
+from shared.contract.keys import Key
 from shared.contract.messages import Drift, MigPolicy
-from shared.runtime import settings
+from shared.contract.table import Role
 from shared.sharing import select, suggest
 
 RULE_FIELDS = {"key": "key", "product": "product", "pciId": "pci_id", "labels": "labels"}
@@ -65,7 +68,22 @@ def _is_due(name: str, value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(form, value) is not None
 
 
-class ControllerSettings(settings.Settings):
+def read_accounts(given: object) -> object:
+    """Read which service account has which role, from JSON text.
+
+    Raises:
+        ValueError: what is due instead.
+    """
+    accounts = json.loads(given) if isinstance(given, str) else given
+    if not isinstance(accounts, dict) or set(accounts.values()) - set(table.NODE_ROLES):
+        raise ValueError(
+            'a JSON object is due, such as {"slicewire:advertiser": "advertiser"}; roles are '
+            + ", ".join(table.NODE_ROLES)
+        )
+    return accounts
+
+
+class ControllerSettings(bus_settings.BusSettings):
     """Follow nodes and the sharing ConfigMap, and say what each node is to offer."""
 
     namespace: str = Field(
@@ -122,11 +140,23 @@ class ControllerSettings(settings.Settings):
     kube_config: str = Field(
         default="", description="kubeconfig file; without it the pod's own account is used"
     )
-    bus_url: str = Field(default="nats://127.0.0.1:4222", description="address of NATS")
-    bus_user: str = Field(default="", description="user name on the bus")
-    bus_password_file: pathlib.Path | None = Field(
-        default=None, description="file that holds the user's password"
+    bus_keys_dir: pathlib.Path | None = Field(
+        default=None,
+        description="folder of the installation's keys: log in by one, and say who else may",
     )
+    bus_audience: str = Field(
+        default=names.BUS_AUDIENCE, min_length=1, description="audience of tokens for the bus"
+    )
+    bus_accounts: Annotated[Mapping[str, Role], BeforeValidator(read_accounts)] = Field(
+        default={}, description="role of each service account, NAMESPACE:NAME: ROLE, as JSON"
+    )
+
+    @property
+    def login(self) -> Login:
+        """What is shown at the bus: the installation's key of the controller, or a password."""
+        if self.bus_keys_dir is None:
+            return super().login
+        return Login(seed_file=self.bus_keys_dir / Key.CONTROLLER.seed_file)
 
     @property
     def choice(self) -> select.Choice:

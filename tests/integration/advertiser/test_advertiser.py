@@ -12,6 +12,7 @@ import pytest
 from services.advertiser import app
 from services.advertiser.settings import AdvertiserSettings
 from shared.bus import connection, ensure, fleet
+from shared.bus.login import Login
 from shared.bus.state import Received
 from shared.contract import table
 from shared.contract.generation import Generation
@@ -54,7 +55,7 @@ async def controller(
     """A controller's hands on the bus: it writes intents and hears inventories."""
     user, password = broker.credentials(Role.CONTROLLER)
     heard: list[Received[Inventory]] = []
-    async with connection.open_bus(broker.url, user, password, Role.CONTROLLER) as bus:
+    async with connection.open_bus(broker.url, Login(user, password), Role.CONTROLLER) as bus:
         await ensure.ensure_streams(bus)
         writer: fleet.FleetWriter[Intent] = fleet.FleetWriter(bus, table.bucket("intent"))
         reader: fleet.FleetReader[Inventory] = fleet.FleetReader(

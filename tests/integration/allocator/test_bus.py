@@ -10,6 +10,7 @@ import pytest
 
 from shared.bus import connection, ensure, fleet, logs, state
 from shared.bus.connection import Bus
+from shared.bus.login import Login
 from shared.contract import table
 from shared.contract.generation import Generation
 from shared.contract.messages import FactKind, Hold, Inventory, Ledger, SlotCounts, SpanRecord
@@ -77,7 +78,7 @@ async def broker(tmp_path: pathlib.Path) -> AsyncIterator[Broker]:
 def opened(
     broker: Broker, role: Role, node: str = ""
 ) -> contextlib.AbstractAsyncContextManager[Bus]:
-    return connection.open_bus(broker.url, *broker.credentials(role, node), role, node)
+    return connection.open_bus(broker.url, Login(*broker.credentials(role, node)), role, node)
 
 
 @contextlib.asynccontextmanager

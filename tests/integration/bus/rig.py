@@ -11,6 +11,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared.bus import connection, ensure
+from shared.bus.login import Login
 from shared.contract import permissions
 from shared.contract.messages import ConfigState, Hold, Intent, Source, Stamp
 from shared.contract.permissions import Account
@@ -114,7 +115,7 @@ def opened(
     broker: Broker, role: Role, node: str = ""
 ) -> contextlib.AbstractAsyncContextManager[connection.Bus]:
     """A place on the bus, as a service has it."""
-    return connection.open_bus(broker.url, *broker.credentials(role, node), role, node)
+    return connection.open_bus(broker.url, Login(*broker.credentials(role, node)), role, node)
 
 
 async def make_streams(broker: Broker) -> dict[str, int]:

@@ -12,6 +12,7 @@ import pytest
 
 from shared.bus import connection
 from shared.bus.client import BusClient, nats_errors
+from shared.bus.login import Login
 from shared.contract.table import Role
 from tests.support.eventually import eventually
 
@@ -107,7 +108,7 @@ async def test_whatever_ends_a_connection_the_next_one_begins(said: bytes) -> No
             return
         await answer_pings(reader, writer)
 
-    async with server(ending) as url, connection.open_bus(url, "", None, Role.COMMAND) as bus:
+    async with server(ending) as url, connection.open_bus(url, Login(), Role.COMMAND) as bus:
         await eventually(lambda: visits == 3 and bus.connected)
         assert bus.reconnects == 2
 
@@ -120,7 +121,10 @@ async def test_a_missing_password_file_is_waited_for(tmp_path: pathlib.Path) -> 
         writer.write(b"PONG\r\n")
         await answer_pings(reader, writer)
 
-    async with server(welcoming) as url, connection.open_bus(url, "u", file, Role.COMMAND) as bus:
+    async with (
+        server(welcoming) as url,
+        connection.open_bus(url, Login("u", file), Role.COMMAND) as bus,
+    ):
         await asyncio.sleep(0)
         assert not bus.connected
         file.write_text("secret\n")

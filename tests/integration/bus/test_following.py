@@ -6,6 +6,7 @@ import asyncio
 import pathlib
 
 from shared.bus import connection, following
+from shared.bus.login import Login
 from shared.bus.session import Message, Session
 from shared.contract.table import Role
 from shared.simulation import broker
@@ -28,7 +29,7 @@ async def test_a_reader_does_not_hold_the_loop_while_its_connection_closes(
     try:
         async with (
             asyncio.timeout(10),
-            connection.open_bus(server.url, user, password_file, Role.CONTROLLER) as bus,
+            connection.open_bus(server.url, Login(user, password_file), Role.CONTROLLER) as bus,
             asyncio.TaskGroup() as tasks,
         ):
             session = await bus.session()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.bus import connection, ensure, state
+from shared.bus.login import Login
 from shared.contract import messages, permissions, table
 from shared.contract.messages import Hold
 from shared.contract.table import Role
@@ -104,7 +105,7 @@ async def test_a_refused_credential_is_tried_again_and_read_anew(stocked: Broker
     user = permissions.user_name(Role.AGENT, new)
     file = stocked.credentials(Role.AGENT, NODE)[1].with_name("later.password")
     file.write_text("wrong")
-    async with connection.open_bus(stocked.url, user, file, Role.AGENT, new) as bus:
+    async with connection.open_bus(stocked.url, Login(user, file), Role.AGENT, new) as bus:
         await stocked.add_node(new)
         assert not bus.connected
         file.write_text(stocked.credentials(Role.AGENT, new)[1].read_text())

@@ -40,9 +40,9 @@ class LaggingSession(Session):
         self._answers_so_far = answers
 
     @contextlib.asynccontextmanager
-    async def listen(self, *subjects: str) -> AsyncIterator[Ear]:
+    async def listen(self, *subjects: str, queue: str = "") -> AsyncIterator[Ear]:
         """Listen as the real one does."""
-        async with self._real.listen(*subjects) as ear:
+        async with self._real.listen(*subjects, queue=queue) as ear:
             yield ear
 
     async def get(self, stream: str, key: str) -> Message | None:

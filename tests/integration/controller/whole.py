@@ -14,6 +14,7 @@ from services.reconfigurer.controller.settings import ControllerSettings
 from shared.bus import connection, state
 from shared.bus import fleet as bus_fleet
 from shared.bus.connection import Bus
+from shared.bus.login import Login
 from shared.bus.state import Received
 from shared.contract import table
 from shared.contract.messages import Intent, Inventory, Ledger
@@ -95,7 +96,7 @@ class Whole:
     def command(self) -> contextlib.AbstractAsyncContextManager[Bus]:
         """A person's place on the bus."""
         user, password_file = self.bus_server.credentials(Role.COMMAND)
-        return connection.open_bus(self.bus_server.url, user, password_file, Role.COMMAND)
+        return connection.open_bus(self.bus_server.url, Login(user, password_file), Role.COMMAND)
 
 
 @contextlib.asynccontextmanager
@@ -107,7 +108,7 @@ async def running(folder: pathlib.Path, *, lease_s: float = 10.0) -> AsyncIterat
     try:
         async with (
             cluster.running() as at,
-            connection.open_bus(server.url, user, password_file, Role.CONTROLLER) as bus,
+            connection.open_bus(server.url, Login(user, password_file), Role.CONTROLLER) as bus,
             asyncio.TaskGroup() as tasks,
         ):
             settings = ControllerSettings(
@@ -147,7 +148,7 @@ async def node_services(whole: Whole, node: str, gpus: tuple[Gpu, ...]) -> Async
         for role in (Role.ADVERTISER, Role.ALLOCATOR):
             user, password_file = whole.bus_server.credentials(role, node)
             buses[role] = await stack.enter_async_context(
-                connection.open_bus(whole.bus_server.url, user, password_file, role, node)
+                connection.open_bus(whole.bus_server.url, Login(user, password_file), role, node)
             )
         async with asyncio.TaskGroup() as tasks:
             hand = NodeHand(

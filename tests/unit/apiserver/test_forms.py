@@ -138,8 +138,9 @@ async def test_deletion_of_a_collection(cluster: Cluster, server: ApiServer) -> 
 
 
 async def test_reviews() -> None:
-    """A known token has a user; everybody may do everything."""
-    server = ApiServer(tokens={"good": {"username": "system:serviceaccount:ns:sa"}})
+    """A known token has a user, for its own audience only; everybody may do everything."""
+    user = {"username": "system:serviceaccount:ns:sa"}
+    server = ApiServer(tokens={"good": {"user": user, "audiences": ["bus"]}})
     await server.start()
 
     async def unused() -> None:
@@ -147,12 +148,14 @@ async def test_reviews() -> None:
 
     async with Cluster(server.address, unused, unused) as cluster:
         path = "/apis/authentication.k8s.io/v1/tokenreviews"
-        asked = await cluster.request("POST", path, {"spec": {"token": "good"}})
-        status = (await asked.json())["status"]
+        spec = {"token": "good", "audiences": ["bus", "other"]}
+        status = (await (await cluster.request("POST", path, {"spec": spec})).json())["status"]
+        astray = await cluster.request("POST", path, {"spec": {"token": "good"}})
+        assert "authenticated" not in (await astray.json())["status"]
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         allowed = await cluster.request("POST", path, {"spec": {}})
         assert (await allowed.json())["status"] == {"allowed": True}
-    assert status["user"]["username"] == "system:serviceaccount:ns:sa"
+    assert status == {"authenticated": True, "user": user, "audiences": ["bus"]}
     await server.stop()
 
 

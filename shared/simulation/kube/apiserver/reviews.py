@@ -1,7 +1,7 @@
 """Questions that are posted and answered at once: whose token is this, may they do that.
 
-Tokens come from outside as a dict; everybody may do everything (rules of access are tested on a
-real API server only).
+Tokens come from outside as a dict, which may change while the server runs; everybody may do
+everything (rules of access are tested on a real API server only).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ ACCESS = Review("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAcces
 OWN_ACCESS = Review(
     "authorization.k8s.io/v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview"
 )
+API_AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 REVIEWS = (TOKEN, ACCESS, OWN_ACCESS)
 
 
@@ -43,14 +44,25 @@ def answer(review: Review, body: Json, tokens: Tokens) -> Json:
     Args:
         review: which question it is.
         body: the question as it was posted.
-        tokens: the `status.user` of each token that is good.
+        tokens: `user` and `audiences` of each token that is good.
     """
     head = {"kind": review.kind, "apiVersion": review.group_version, "metadata": {}}
     if review is not TOKEN:
         return {**head, **body, "status": {"allowed": True}}
-    user = tokens.get((body.get("spec") or {}).get("token", ""))
-    if user is None:
-        status: Json = {"authenticated": False, "user": {}, "error": "invalid bearer token"}
-    else:
-        status = {"authenticated": True, "user": user}
-    return {**head, **body, "status": status}
+    return {**head, **body, "status": _known(body.get("spec") or {}, tokens)}
+
+
+def _known(spec: Json, tokens: Tokens) -> Json:
+    """Whose token it is; one that is good for other audiences only is nobody's."""
+    known = tokens.get(spec.get("token", ""))
+    if known is None:
+        return {"user": {}, "error": "[invalid bearer token]"}
+    wanted = spec.get("audiences") or [API_AUDIENCE]
+    audiences = [each for each in known["audiences"] if each in wanted]
+    if not audiences:
+        error = (
+            f"[invalid bearer token, token audiences {known['audiences']} is invalid for the"
+            f" target audiences {wanted}]"
+        )
+        return {"user": {}, "error": error}
+    return {"authenticated": True, "user": known["user"], "audiences": audiences}

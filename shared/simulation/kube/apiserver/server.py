@@ -53,7 +53,7 @@ class ApiServer:
             window: how many changes a kind are kept for watches to resume from.
             bookmark: seconds between the bookmarks of a watch.
             pdb_delay: seconds until a write shows in the status of disruption budgets.
-            tokens: what TokenReview knows: `status.user` by token.
+            tokens: what TokenReview knows: `user` and `audiences` by token.
             fault: the first fault hook.
             now_ns: the wall clock.
             rng: where uids, generated names and the length of watches come from.
@@ -67,7 +67,7 @@ class ApiServer:
         self._handler = http.Handler(
             self.objects,
             self._pages,
-            tokens=tokens or {},
+            tokens={} if tokens is None else tokens,
             bookmark_every=bookmark,
             now_ns=now_ns,
             rng=chance,
