@@ -113,6 +113,11 @@ _MEANINGS: dict[Code, tuple[type[NvmlError], str]] = {
 }
 
 
+def code(number: int) -> Code:
+    """Read a return code; one that is newer than this list is UNKNOWN."""
+    return Code(number) if number in Code.__members__.values() else Code.UNKNOWN
+
+
 def error_of(code: int, doing: str) -> NvmlError:
     """Make the domain error for a return code; `doing` says what was tried, on which GPU."""
     try:

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from ctypes import byref, c_uint
+from ctypes import byref
 from typing import Any
 
 import pynvml
 
 from shared.domain.gpu import Gpu
 from shared.geometry.board import Board, Profile
-from shared.nvml import errors
+from shared.nvml import errors, instances
 from shared.nvml.driver import asking, mig_mode
-from shared.nvml.errors import Code
 from shared.nvml.port import GpuInstance, GpuProcess, ModeSet
 
 nvml: Any = pynvml  # nvidia-ml-py carries no types
-
-_NO_INSTANCE = 0xFFFFFFFF
 
 
 class PynvmlWriter:
@@ -55,11 +52,11 @@ class PynvmlWriter:
             mode = mig_mode(handle)
             if mode is None or not mode.current:
                 return ()
-            devices = _devices(handle)
+            devices = instances.devices(handle)
             found = [
-                _instance(nvml.nvmlGpuInstanceGetInfo(each), profile.name, devices)
+                instances.as_instance(nvml.nvmlGpuInstanceGetInfo(each), profile.name, devices)
                 for profile in self._profiles_of(gpu, handle)
-                for each in _gpu_instances(handle, profile)
+                for each in instances.gpu_instances(handle, profile)
             ]
         return tuple(sorted(found, key=lambda instance: instance.start))
 
@@ -67,7 +64,7 @@ class PynvmlWriter:
         """Read which processes compute on the GPU and its instances."""
         with asking(f"reading the processes of GPU {gpu.index}"):
             running = nvml.nvmlDeviceGetComputeRunningProcesses(_handle(gpu))
-        return tuple(_process(each) for each in running)
+        return tuple(instances.as_process(each) for each in running)
 
     def set_mig_mode(self, gpu: Gpu, *, on: bool) -> ModeSet:
         """Ask for a MIG mode, and read back what is in force.
@@ -80,7 +77,7 @@ class PynvmlWriter:
             mode = mig_mode(handle)
         if mode is None:
             raise errors.NotSupportedError(f"GPU {gpu.index} ({gpu.model}) cannot do MIG")
-        return ModeSet(mode=mode, status=Code(status))
+        return ModeSet(mode=mode, status=errors.code(status))
 
     def create_instance(self, gpu: Gpu, profile: Profile, start: int) -> GpuInstance:
         """Make a GPU instance and its compute instance; if that fails, neither is left.
@@ -97,7 +94,9 @@ class PynvmlWriter:
             with _undone_on_failure(made):
                 compute = self._compute_profile(gpu, made, profile)
                 nvml.nvmlGpuInstanceCreateComputeInstance(made, compute)
-            return _instance(nvml.nvmlGpuInstanceGetInfo(made), profile.name, _devices(handle))
+            return instances.as_instance(
+                nvml.nvmlGpuInstanceGetInfo(made), profile.name, instances.devices(handle)
+            )
 
     def destroy_instance(self, gpu: Gpu, instance: int) -> None:
         """Take a GPU instance and its compute instances away.
@@ -109,7 +108,7 @@ class PynvmlWriter:
         with asking(f"destroying instance {instance} of GPU {gpu.index}"):
             handle = _handle(gpu)
             doomed = nvml.nvmlDeviceGetGpuInstanceById(handle, instance)
-            for compute in _computes(handle, instance):
+            for compute in instances.computes(handle, instance):
                 nvml.nvmlComputeInstanceDestroy(
                     nvml.nvmlGpuInstanceGetComputeInstanceById(doomed, compute)
                 )
@@ -117,14 +116,14 @@ class PynvmlWriter:
 
     def _profiles_of(self, gpu: Gpu, handle: Any) -> tuple[Profile, ...]:
         if gpu.uuid not in self._profiles:
-            self._profiles[gpu.uuid] = tuple(_profiles(handle))
+            self._profiles[gpu.uuid] = tuple(instances.profiles(handle))
         return self._profiles[gpu.uuid]
 
     def _compute_profile(self, gpu: Gpu, instance: Any, profile: Profile) -> int:
         """Find the id of the compute instance that is as wide as its GPU instance."""
         key = (gpu.uuid, profile.id)
         if key not in self._compute_profiles:
-            self._compute_profiles[key] = _widest_compute_profile(instance, profile.slices)
+            self._compute_profiles[key] = instances.widest_compute_profile(instance, profile.slices)
         return self._compute_profiles[key]
 
 
@@ -147,97 +146,3 @@ def _undone_on_failure(made: Any) -> Iterator[None]:
         with contextlib.suppress(nvml.NVMLError):  # the first failure is the one to tell
             nvml.nvmlGpuInstanceDestroy(made)
         raise
-
-
-def _profiles(handle: Any) -> Iterator[Profile]:
-    for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
-        try:
-            info = nvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, number)
-        except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
-            continue  # not on this board, or newer than this driver
-        starts, size = _placements(handle, info.id)
-        if not starts:
-            continue
-        yield Profile(
-            name=str(info.name).removeprefix("MIG "),
-            slices=int(info.sliceCount),
-            size=size,
-            starts=starts,
-            most=int(info.instanceCount),
-            memory_mib=int(info.memorySizeMB),
-            multiprocessors=int(info.multiprocessorCount),
-            id=int(info.id),
-        )
-
-
-def _placements(handle: Any, profile_id: int) -> tuple[tuple[int, ...], int]:
-    """Read where instances of a profile may start, and the slices of memory that each takes."""
-    count = c_uint()
-    nvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile_id, None, byref(count))
-    places = (nvml.c_nvmlGpuInstancePlacement_t * count.value)()
-    nvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle, profile_id, places, byref(count))
-    size = max((int(each.size) for each in places), default=0)
-    return tuple(sorted(int(each.start) for each in places)), size
-
-
-def _gpu_instances(handle: Any, profile: Profile) -> list[Any]:
-    found = (nvml.c_nvmlGpuInstance_t * profile.most)()
-    count = c_uint()
-    nvml.nvmlDeviceGetGpuInstances(handle, profile.id, found, byref(count))
-    return list(found[: count.value])
-
-
-def _widest_compute_profile(instance: Any, slices: int) -> int:
-    for number in range(nvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
-        try:
-            info = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(
-                instance, number, nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
-            )
-        except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
-            continue
-        if info.sliceCount == slices:
-            return int(info.id)
-    raise nvml.NVMLError(nvml.NVML_ERROR_NOT_FOUND)
-
-
-Devices = dict[tuple[int, int], tuple[str, bool]]  # (GPU, compute instance) -> (UUID, whole)
-
-
-def _devices(gpu: Any) -> Devices:
-    """Read all MIG devices, also those that are parts of their GPU instance."""
-    found: Devices = {}
-    for index in range(int(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu))):
-        try:
-            handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)
-        except nvml.NVMLError_NotFound:
-            continue  # indexes have holes
-        ids = nvml.nvmlDeviceGetGpuInstanceId(handle), nvml.nvmlDeviceGetComputeInstanceId(handle)
-        attributes = nvml.nvmlDeviceGetAttributes(handle)
-        whole = attributes.computeInstanceSliceCount == attributes.gpuInstanceSliceCount
-        found[ids] = str(nvml.nvmlDeviceGetUUID(handle)), bool(whole)
-    return found
-
-
-def _computes(gpu: Any, instance: int) -> list[int]:
-    return [compute for owner, compute in _devices(gpu) if owner == instance]
-
-
-def _instance(info: Any, profile: str, devices: Devices) -> GpuInstance:
-    mine = [device for (owner, _), device in sorted(devices.items()) if owner == info.id]
-    return GpuInstance(
-        id=int(info.id),
-        profile=profile,
-        start=int(info.placement.start),
-        size=int(info.placement.size),
-        devices=tuple(uuid for uuid, _ in mine),
-        whole=any(whole for _, whole in mine),
-    )
-
-
-def _process(info: Any) -> GpuProcess:
-    memory, instance = info.usedGpuMemory, int(info.gpuInstanceId)
-    return GpuProcess(
-        pid=int(info.pid),
-        memory_mib=None if memory is None else int(memory) >> 20,
-        gpu_instance=None if instance == _NO_INSTANCE else instance,
-    )

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from shared.nvml import errors
 from shared.nvml.driver import PynvmlDriver
+from shared.nvml.errors import Code
 from shared.nvml.writing import PynvmlWriter
 from shared.simulation.gpu import install
 from shared.simulation.gpu.local import LocalTransport
@@ -67,3 +69,9 @@ def test_the_compute_instance_of_a_double_memory_slice_is_found() -> None:
             assert made.whole
             writer.destroy_instance(gpu, made.id)
         nvml.close()
+
+
+def test_a_status_that_nobody_knows_is_unknown() -> None:
+    """A newer driver may say more than this list."""
+    assert errors.code(19) is Code.IN_USE
+    assert errors.code(77) is Code.UNKNOWN
