@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from services.reconfigurer.controller import fleet, intent, kube, nodes, watch
+from services.reconfigurer.controller import fleet, kube, nodes, texts, watch
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +70,9 @@ class ConfigMap:
     """Follows one ConfigMap; `edited` is told of each change of what it holds."""
 
     def __init__(
-        self, name: str, listed: asyncio.Event, edited: Callable[[intent.ConfigMap], None]
+        self, name: str, listed: asyncio.Event, edited: Callable[[texts.ConfigMap], None]
     ) -> None:
-        self._now = intent.ConfigMap(name=name)
+        self._now = texts.ConfigMap(name=name)
         self._listed = listed
         self._edited = edited
 
@@ -93,7 +93,7 @@ class ConfigMap:
     def _take(self, found: kube.Json | None) -> None:
         before = self._now
         metadata = found["metadata"] if found else {}
-        self._now = intent.ConfigMap(
+        self._now = texts.ConfigMap(
             name=before.name,
             resource_version=metadata.get("resourceVersion", ""),
             data=(found.get("data") or {}) if found else None,

@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from services.reconfigurer.controller import generations, intent, nodes
+from services.reconfigurer.controller import generations, nodes, texts
 from services.reconfigurer.controller.outcome import Outcome
 from shared.bus.state import Received
 from shared.contract.generation import Generation
 from shared.contract.messages import Intent, Inventory, Ledger, Progress
 
-NO_MAP = intent.ConfigMap(name="")
+NO_MAP = texts.ConfigMap(name="")
 
 
 @dataclass(slots=True)
@@ -29,8 +29,8 @@ class Fleet:
 
     config_label: str
     intents: dict[str, Intent]
-    config_map: intent.ConfigMap
-    mig_map: intent.ConfigMap = NO_MAP
+    config_map: texts.ConfigMap
+    mig_map: texts.ConfigMap = NO_MAP
     nodes: dict[str, nodes.Node] = field(default_factory=dict)
     inventories: dict[str, Inventory] = field(default_factory=dict)
     ledgers: dict[str, Ledger] = field(default_factory=dict)

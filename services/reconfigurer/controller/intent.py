@@ -8,34 +8,17 @@ good sharing stands in the node's intent itself, so it outlives the controller.
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.reconfigurer.controller import layouts, nodes, saying
+from services.reconfigurer.controller import layouts, nodes, saying, texts
 from shared.contract import names
 from shared.contract.messages import ConfigState, Intent, Source
-from shared.domain.errors import Problem, RefusedError
+from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import UNSHARED, SharingConfig, SourceKind, Strategy
-from shared.sharing import load, select, shares
+from shared.sharing import select
 
 NOWHERE = Source(kind=SourceKind.NONE)
-TEXTS_KEPT = 128  # read texts, so that a fleet's nodes share the work
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigMap:
-    """The sharing ConfigMap as the watch shows it; `data` is None where it does not exist."""
-
-    name: str
-    resource_version: str = ""
-    data: Mapping[str, str] | None = None
-
-    def source(self, kind: SourceKind, key: str) -> Source:
-        """Say that a node's sharing comes from one of the keys."""
-        version = self.resource_version
-        return Source(kind=kind, config_map=self.name, key=key, resource_version=version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +80,7 @@ def _content(of: Resolution | Intent) -> tuple[object, ...]:
 def resolve(
     node: nodes.Node,
     gpus: tuple[Gpu, ...],
-    config_map: ConfigMap,
+    config_map: texts.ConfigMap,
     choice: select.Choice,
     serving: Intent | None,
     *,
@@ -126,11 +109,14 @@ def resolve(
 
 
 def _text(
-    chosen: select.Selected, config_map: ConfigMap, gpus: tuple[Gpu, ...], last_good: _LastGood
+    chosen: select.Selected,
+    config_map: texts.ConfigMap,
+    gpus: tuple[Gpu, ...],
+    last_good: _LastGood,
 ) -> Resolution:
     """A key was chosen and is there: its text applies, unless it is wrong."""
     where = f"{config_map.name}/{chosen.key}"
-    read = _read((config_map.data or {})[chosen.key], gpus)
+    read = texts.read((config_map.data or {})[chosen.key], gpus)
     if isinstance(read, SharingConfig):
         notes = "".join(f"; note: {warning.sentence()}" for warning in read.warnings)
         return Resolution(
@@ -140,18 +126,22 @@ def _text(
             reason=names.CONFIG_APPLIED,
             message=f"{where} applies, since {chosen.sentence}: {words(read)}{notes}",
         )
+    last_good = _newest_good(chosen, config_map, gpus, last_good)
     found = "; ".join(problem.sentence() for problem in read)
     message = f"{where} is refused; {last_good.words}. {found}"
     return _refused(last_good, read, names.CONFIG_REFUSED, message)
 
 
 def _key_missing(
-    chosen: select.Selected, config_map: ConfigMap, gpus: tuple[Gpu, ...], last_good: _LastGood
+    chosen: select.Selected,
+    config_map: texts.ConfigMap,
+    gpus: tuple[Gpu, ...],
+    last_good: _LastGood,
 ) -> Resolution:
     """Something names a key that is not there: it is applied as soon as it appears."""
     keys = config_map.data or {}
     if not last_good.source.key and select.DEFAULT_KEY in keys:
-        read = _read(keys[select.DEFAULT_KEY], gpus)
+        read = texts.read(keys[select.DEFAULT_KEY], gpus)
         if isinstance(read, SharingConfig):
             source = config_map.source(SourceKind.DEFAULT, select.DEFAULT_KEY)
             last_good = _LastGood(read, source)
@@ -161,7 +151,7 @@ def _key_missing(
 
 
 def _nothing_selected(
-    chosen: select.Selected, config_map: ConfigMap, last_good: _LastGood
+    chosen: select.Selected, config_map: texts.ConfigMap, last_good: _LastGood
 ) -> Resolution:
     """No key speaks for itself.
 
@@ -205,34 +195,26 @@ def _refused(
 
 def _last_good(serving: Intent | None, gpus: tuple[Gpu, ...]) -> _LastGood:
     """What serves now, unless these GPUs cannot serve it: then it was never good."""
-    if serving is None or _misfits(serving.sharing, gpus):
+    if serving is None or texts.misfits(serving.sharing, gpus):
         return _LastGood()
     return _LastGood(serving.sharing, serving.source)
 
 
-def _read(text: str, gpus: tuple[Gpu, ...]) -> SharingConfig | tuple[Problem, ...]:
-    """Read a text and hold it against the hardware, once there is an inventory."""
-    read = _loaded(text)
-    if not isinstance(read, SharingConfig):
-        return read
-    return _misfits(read, gpus) or read
-
-
-@functools.lru_cache(maxsize=TEXTS_KEPT)
-def _loaded(text: str) -> SharingConfig | tuple[Problem, ...]:
-    try:
-        return load.load(text)
-    except RefusedError as refusal:
-        return refusal.problems
-
-
-def _misfits(sharing: SharingConfig, gpus: tuple[Gpu, ...]) -> tuple[Problem, ...]:
-    """What of a sharing these GPUs cannot do; nothing is known before there are any."""
-    try:
-        shares.shares(gpus, sharing)
-    except RefusedError as refusal:
-        return refusal.problems if gpus else ()
-    return ()
+def _newest_good(
+    chosen: select.Selected,
+    config_map: texts.ConfigMap,
+    gpus: tuple[Gpu, ...],
+    last_good: _LastGood,
+) -> _LastGood:
+    """The key's newest good text, unless the node serves another key's: then that one goes on."""
+    version, text = config_map.good.get(chosen.key, ("", ""))
+    if not text or last_good.source.key not in ("", chosen.key):
+        return last_good
+    read = texts.read(text, gpus)
+    if not isinstance(read, SharingConfig) or read == last_good.sharing:
+        return last_good
+    source = config_map.source(chosen.kind, chosen.key)
+    return _LastGood(read, dataclasses.replace(source, resource_version=version))
 
 
 def words(sharing: SharingConfig) -> str:

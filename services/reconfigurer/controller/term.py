@@ -15,12 +15,12 @@ from services.reconfigurer.controller import (
     events,
     feeds,
     fleet,
-    intent,
     kube,
     nodes,
     report,
     resolver,
     standing,
+    texts,
     watch,
 )
 from services.reconfigurer.controller.settings import ControllerSettings
@@ -60,8 +60,8 @@ class Term:
         self._fleet = fleet.Fleet(
             config_label=settings.config_label,
             intents={node: received.value for node, received in inherited.items()},
-            config_map=intent.ConfigMap(name=settings.config_map),
-            mig_map=intent.ConfigMap(name=settings.mig_config_map),
+            config_map=texts.ConfigMap(name=settings.config_map),
+            mig_map=texts.ConfigMap(name=settings.mig_config_map),
         )
         self._writer: bus_fleet.FleetWriter[Intent] = bus_fleet.FleetWriter(bus, standing.INTENT)
         self._standing = standing.Standing(bus, store, inherited, self._writer.put)
@@ -130,11 +130,11 @@ class Term:
             ):
                 tasks.create_task(work, name=name)
 
-    def _sharing_edited(self, config_map: intent.ConfigMap) -> None:
-        self._fleet.config_map = config_map
+    def _sharing_edited(self, config_map: texts.ConfigMap) -> None:
+        self._fleet.config_map = config_map.after(self._fleet.config_map)
         self._resolver.look_at(list(self._fleet.nodes), by_label=False)
 
-    def _mig_edited(self, config_map: intent.ConfigMap) -> None:
+    def _mig_edited(self, config_map: texts.ConfigMap) -> None:
         self._fleet.mig_map = config_map
         self._resolver.look_at(list(self._fleet.nodes), by_label=False)
 

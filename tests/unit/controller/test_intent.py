@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from services.reconfigurer.controller import intent, layouts, nodes
+from services.reconfigurer.controller.texts import ConfigMap
 from shared.contract import names
 from shared.contract.messages import ConfigState, Intent, Stamp
 from shared.domain.gpu import Gpu
@@ -41,7 +42,7 @@ def resolved(
 ) -> intent.Resolution:
     """Resolve one node."""
     node = nodes.Node(name="gpu-a", labels={LABEL: label} if label else {})
-    texts = intent.ConfigMap(name="sharing", resource_version=version, data=data)
+    texts = ConfigMap(name="sharing", resource_version=version, data=data)
     return intent.resolve(node, gpus, texts, choice, serving)
 
 
@@ -175,6 +176,44 @@ def test_a_bad_text_with_no_last_good_one_is_unshared_and_refused() -> None:
     found = resolved({"any": BAD}, "any")
     assert (found.state, found.sharing) == (ConfigState.REFUSED, UNSHARED)
     assert "no last good text" in found.message
+
+
+def edited(*texts: str | None) -> ConfigMap:
+    """The ConfigMap after its key `any` has held these texts, the newest last; None: no key."""
+    now = ConfigMap(name="sharing")
+    for version, each in enumerate(texts, start=1):
+        data = {} if each is None else {"any": each}
+        now = ConfigMap(name="sharing", resource_version=str(version), data=data).after(now)
+    return now
+
+
+@pytest.mark.parametrize(
+    ("texts", "serving", "served", "version"),
+    [
+        pytest.param((text(4), BAD), ANY_8, 4, "1", id="too fast to have served"),
+        pytest.param((text(4), BAD, "- a list"), ANY_8, 4, "1", id="two bad ones after it"),
+        pytest.param((text(4), None, BAD), ANY_8, 4, "1", id="gone for a moment"),
+        pytest.param((text(15000), BAD), ANY_8, 8, "1", id="these GPUs cannot serve it"),
+        pytest.param((text(4), BAD), None, 4, "1", id="nothing served before"),
+        pytest.param((BAD,), ANY_8, 8, "1", id="none was seen"),
+    ],
+)
+def test_the_last_good_text_serves_however_soon_a_bad_one_follows(
+    texts: tuple[str | None, ...], serving: Intent | None, served: int, version: str
+) -> None:
+    """Two edits within a moment may be looked at as one."""
+    node = nodes.Node(name="gpu-a", labels={LABEL: "any"})
+    found = intent.resolve(node, GPUS, edited(*texts), CHOICE, serving)
+    assert (found.state, replicas(found)) == (ConfigState.REFUSED, served)
+    assert (found.source.key, found.source.resource_version) == ("any", version)
+
+
+def test_a_key_that_was_good_once_does_not_displace_what_another_key_serves() -> None:
+    """The node's label moves to a key whose text is bad now: what serves goes on."""
+    node = nodes.Node(name="gpu-a", labels={LABEL: "any"})
+    other = published(resolved({"other": text(2)}, "other"))
+    found = intent.resolve(node, GPUS, edited(text(4), BAD), CHOICE, other)
+    assert (replicas(found), found.source.key) == (2, "other")
 
 
 def test_a_text_that_these_gpus_cannot_serve_is_refused_like_a_bad_one() -> None:

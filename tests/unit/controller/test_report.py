@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from services.reconfigurer.controller import conditions, fleet, intent, nodes, report, saying
+from services.reconfigurer.controller import conditions, fleet, nodes, report, saying, texts
 from shared.contract import names
 from shared.contract.generation import Generation
 from shared.contract.messages import Inventory, SpanRecord
@@ -42,7 +42,7 @@ def stage(sharing: SharingConfig = SHARED, node: nodes.Node | None = None) -> St
     view = fleet.Fleet(
         config_label=names.CONFIG_LABEL,
         intents={NODE: hardware.intent(sharing, NEWEST, NODE)},
-        config_map=intent.ConfigMap(name="sharing"),
+        config_map=texts.ConfigMap(name="sharing"),
     )
     view.nodes[NODE] = node or nodes.Node(name=NODE)
     says: list[saying.Say] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from services.reconfigurer.controller import fleet, intent, nodes, resolver, saying, settle
+from services.reconfigurer.controller import fleet, nodes, resolver, saying, settle, texts
 from shared.contract import names
 from shared.contract.messages import Intent, SpanRecord
 from shared.sharing import select
@@ -48,7 +48,7 @@ class Stage:
     def edit(self, **replicas: int) -> None:
         """Give the ConfigMap these keys, as the watch would tell."""
         data = {key: text(count) for key, count in replicas.items()}
-        self.view.config_map = intent.ConfigMap(name="sharing", data=data)
+        self.view.config_map = texts.ConfigMap(name="sharing", data=data)
         self.resolving.look_at(list(self.view.nodes), by_label=False)
 
     def served(self, name: str) -> list[int]:
@@ -66,7 +66,7 @@ async def running(*, before: str = "") -> AsyncIterator[Stage]:
     """Two nodes on key `a`, resolved; or all but one part of the view read."""
     data = {"a": text(2), "b": text(4)}
     view = fleet.Fleet(
-        config_label=LABEL, intents={}, config_map=intent.ConfigMap(name="sharing", data=data)
+        config_label=LABEL, intents={}, config_map=texts.ConfigMap(name="sharing", data=data)
     )
     for name in ("gpu-1", "gpu-2"):
         view.nodes[name] = nodes.Node(name=name, labels={LABEL: "a"})
