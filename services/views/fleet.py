@@ -16,6 +16,11 @@ from shared.contract.messages import (
 )
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu, MigDevice
+from shared.domain.sharing import SourceKind
+
+NO_TEXT = (
+    "there is no sharing text: the ConfigMap is missing or empty, so the GPUs are served unshared"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +91,13 @@ def _config(intent: Intent | None, inventory: Inventory | None) -> dict[str, Any
         "source": intent.source.kind.value,
         "generation": str(intent.stamp.generation),
         "state": (ConfigState.REFUSED if misfits else intent.state).value,
-        "reason": "; ".join(problem.sentence() for problem in problems),
+        "reason": "; ".join(problem.sentence() for problem in problems) or _unselected(intent),
     }
+
+
+def _unselected(intent: Intent) -> str:
+    """Say why nothing is shared where nothing is wrong."""
+    return NO_TEXT if intent.source.kind is SourceKind.NONE else ""
 
 
 def _misfits(intent: Intent, inventory: Inventory | None) -> tuple[Problem, ...]:

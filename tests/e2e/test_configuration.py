@@ -68,7 +68,7 @@ async def test_u015_f09_without_a_config_map_status_says_that_there_is_none_and_
         ended = await calling.called(cluster.folder, "status", *bus, "-o", "json")
     config = json.loads(ended.out)["nodes"][0]["config"]
     assert (config["source"], config["key"], config["state"]) == ("none", "", "unshared")
-    assert "the ConfigMap is missing" in config["reason"]
+    assert config["reason"].startswith("there is no sharing text: the ConfigMap is missing")
 
 
 @pytest.mark.timeout(120)

@@ -164,10 +164,8 @@ def _nothing_selected(
     if not config_map.data:
         if last_good.source.key:
             return _refused(last_good, (problem,), names.CONFIG_NOT_FOUND, kept)
-        # Most clusters begin so: `status` says why nothing is shared, no node gets an Event.
-        return Resolution(
-            sharing=UNSHARED, source=NOWHERE, state=ConfigState.UNSHARED, problems=(problem,)
-        )
+        # Most clusters begin so: nothing is wrong, and `status` says what serves.
+        return Resolution(sharing=UNSHARED, source=NOWHERE, state=ConfigState.UNSHARED)
     if last_good.source.kind is SourceKind.ONLY:
         return _refused(last_good, (problem,), names.CONFIG_NOT_SELECTED, kept)
     return Resolution(

@@ -135,21 +135,18 @@ def test_u013_with_no_last_good_one_the_default_key_serves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        pytest.param(None, "the ConfigMap is missing", id="U015 F09 no ConfigMap"),
-        pytest.param({}, "the ConfigMap has no keys", id="F23 no data"),
-    ],
+    "data",
+    [pytest.param(None, id="U015 F09 no ConfigMap"), pytest.param({}, id="F23 no data")],
 )
-def test_without_any_text_the_source_is_none_and_status_says_why(
-    data: Mapping[str, str] | None, why: str
+def test_without_any_text_the_source_is_none_and_nothing_is_wrong(
+    data: Mapping[str, str] | None,
 ) -> None:
-    """A cluster that shares nothing is not told so by an Event on every node."""
+    """A cluster that shares nothing is not told so on every node."""
     found = resolved(data)
     assert found.state is ConfigState.UNSHARED
     assert found.source.kind is SourceKind.NONE
     assert not found.reason
-    assert why in found.problems[0].message
+    assert not found.problems
 
 
 def test_a_bad_text_keeps_the_last_good_one_and_says_where_it_is_wrong() -> None:

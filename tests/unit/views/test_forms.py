@@ -185,6 +185,15 @@ def test_what_the_hardware_refuses_is_told_like_what_the_text_is_refused_for(
     assert (node["config"]["state"], node["config"]["reason"]) == (state, reason)
 
 
+def test_u015_a_node_without_any_text_is_told_so() -> None:
+    """The source is none, and the reason says what that means for the GPUs."""
+    source = Source(kind=SourceKind.NONE)
+    intent = Intent(stamp=STAMP, sharing=UNSHARED, source=source, state=ConfigState.UNSHARED)
+    (node,) = fleet.form([NodeState(name="a", intent=intent, services={})])["nodes"]
+    assert (node["config"]["source"], node["config"]["state"]) == ("none", "unshared")
+    assert node["config"]["reason"] == fleet.NO_TEXT
+
+
 def test_a_node_of_which_only_the_ledger_is_known() -> None:
     """Nothing is invented for what nobody has said."""
     (node,) = fleet.form([NodeState(name="gpu-a", ledger=ledger(), services={})])["nodes"]
