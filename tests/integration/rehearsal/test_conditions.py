@@ -79,7 +79,7 @@ OTHERS = {
         "{from: pod, covers: [~no such step]}",
     ),
     "bus": ("{consumers: 0, streams: 7}", "{consumers: 1}"),
-    "api": ("{watches: 2}", "{requests: 100000}"),
+    "api": ("{watches: 3}", "{requests: 100000}"),
 }
 TOLD_OF_B = ("reason", "message", "event")
 
