@@ -10,6 +10,7 @@ from shared.sharing import homes, suggest, tree
 from shared.sharing.findings import Findings
 
 _TEXT_KEYS = frozenset(homes.KEYS[""])
+_VALUES = ("devicePlugin.config.data", "devicePlugin.config", "config.map", "config")
 
 
 def refuse(document: tree.Node, findings: Findings) -> None:
@@ -23,10 +24,12 @@ def refuse(document: tree.Node, findings: Findings) -> None:
     kind = _text(document, "kind")
     if kind and "apiVersion" in document.entries:
         message = f"this looks like a Kubernetes manifest (kind {suggest.shorten(kind)})"
-        findings.stop(document.place, "", message, _paste("data", _child(document, "data")))
+        paths = ("data", *(f"spec.values.{path}" for path in _VALUES))  # a HelmRelease has values
+        path = next((each for each in paths if _descend(document, each)), "data")
+        findings.stop(document.place, "", message, _paste(path, _descend(document, path)))
     if _TEXT_KEYS & document.entries.keys():
         return
-    for path in ("devicePlugin.config.data", "devicePlugin.config", "config.map", "config", "data"):
+    for path in (*_VALUES, "data"):
         found = _descend(document, path)
         if found is not None:
             what = "the data of a ConfigMap" if path == "data" else "Helm values"

@@ -27,6 +27,7 @@ CHART = pathlib.Path(__file__).parents[2] / "deploy" / "chart"
 DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 TEXT = "version: v1\n"
+HOME_LAB = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}"
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
@@ -95,6 +96,9 @@ def test_usual_mistakes_are_refused(path: str, value: object) -> None:
     ("path", "value"),
     [
         pytest.param("sharing.configMap", {"create": True, "data": {"any": TEXT}}, id="created"),
+        pytest.param(
+            "sharing.configMap", {"create": True, "data": {"default": HOME_LAB}}, id="F17"
+        ),
         pytest.param("sharing.rules", [{"pciId": "0x1EB810DE", "key": "t4"}], id="rule"),
         pytest.param("bus.url", "nats://a:4222,tls://b:4222", id="two servers"),
         pytest.param(

@@ -22,6 +22,26 @@ data:
     version: v1
 """
 
+HELM_RELEASE = """\
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: nvidia-device-plugin}
+spec:
+  values:
+    runtimeClassName: nvidia
+    config:
+      map:
+        default: |-
+          version: v1
+"""
+TOML = """\
+[settings.kubelet-device-plugins.nvidia]
+device-sharing-strategy = "time-slicing"
+
+[settings.kubelet-device-plugins.nvidia.time-slicing]
+replicas = 4
+"""
+
 # (id, text, path, a part of the sentence)
 CASES: list[tuple[str, str, str, str]] = [
     (
@@ -56,6 +76,14 @@ CASES: list[tuple[str, str, str, str]] = [
         "",
         "only the text that stands under data.<key>, here data.a100-80gb",
     ),
+    (
+        "F17-whole-HelmRelease",
+        HELM_RELEASE,
+        "",
+        "only the text that stands under spec.values.config.map.<key>, here"
+        " spec.values.config.map.default",
+    ),
+    ("F21-Bottlerocket-TOML", TOML, "", "this is not YAML"),
     (
         "F11-devices-as-names",
         texts.gpu('replicas: 4, devices: {names: ["Tesla T4"]}'),
