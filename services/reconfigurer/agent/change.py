@@ -1,0 +1,222 @@
+"""Where a node's MIG change stands and what comes next: a `View` → a `Decision`. Pure.
+
+Everything is decided anew after each event, from what is wanted, what is there and what is
+remembered, so a crash at any point loses nothing: the next process sees the same and goes on.
+
+    differs → plan → PREPARE → the controller has prepared → hold → HOLDING → allocator and
+    advertiser have answered, nobody has a withheld slot → APPLYING (`cutting`) → SUCCESS
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from services.reconfigurer.agent import cutting, ending, holders, plan, words
+from services.reconfigurer.agent import sight as sights
+from services.reconfigurer.agent.ending import decision
+from services.reconfigurer.agent.memory import Change, Failure, Part, Reason
+from services.reconfigurer.agent.plan import Goal
+from services.reconfigurer.agent.sight import GpuSight
+from services.reconfigurer.agent.view import Decision, Said, View
+from shared.contract.messages import Drift, Inventory, Ledger, Phase
+from shared.domain.errors import RefusedError
+from shared.geometry.config import Wanted
+from shared.nvml.port import GpuInstance
+
+NO_INTENT = "no intent has arrived: the controller has not said what this node shall be"
+NO_HARDWARE = "NVML is away: the agent cannot see this node's GPUs and looks again"
+NOT_TOLD = "the advertiser has not answered the newest intent, or the allocator wrote no ledger yet"
+COMPONENTS = tuple(
+    f"nvidia.com/gpu.deploy.{name}"
+    for name in (
+        "client",
+        "dcgm",
+        "dcgm-exporter",
+        "device-plugin",
+        "gpu-feature-discovery",
+        "nvsm",
+    )
+)
+
+
+def decide(view: View) -> Decision:
+    """Say what comes next."""
+    if view.intent is None:
+        return Decision(memory=view.memory, said=Said(phase=Phase.IDLE, sentence=NO_INTENT))
+    if view.seen is None:
+        return Decision(memory=view.memory, said=Said(phase=Phase.IDLE, sentence=NO_HARDWARE))
+    if not view.intent.mig_config:
+        return _unwanted(view, Said(phase=Phase.IDLE, sentence="no MIG layout is wanted"))
+    try:
+        goal = plan.goal_of(view.intent, view.seen)
+    except RefusedError as refused:
+        said = Said(phase=Phase.FAILED, reason=Reason.REFUSED, sentence=str(refused))
+        return _unwanted(view, said)
+    return _pursue(view, goal)
+
+
+def _unwanted(view: View, said: Said) -> Decision:
+    """Nothing can be aimed at: what has been begun is undone, else all is let go."""
+    change = view.memory.change
+    if change is not None and change.begun:
+        going_back = cutting.abandoned(change, view)
+        result = cutting.go_on(view, going_back)
+        if result is not None:
+            return result
+    memory = dataclasses.replace(view.memory, change=None, failure=None, closed=())
+    return decision(view, memory, said)
+
+
+def _pursue(view: View, goal: Goal) -> Decision:
+    change = view.memory.change
+    if change is not None and (change.goal != goal or change.abandoned):
+        view = dataclasses.replace(view, memory=ending.dropped(view.memory, view.sights))
+        change = None
+    if change is None:
+        return _start(view, goal)
+    if change.begun:
+        return cutting.go_on(view, _of_now(view, change)) or _start(ending.without(view), goal)
+    if not _still_fits(view, change):
+        return _start(ending.without(view), goal)
+    return _make_room(view, _of_now(view, change))
+
+
+def _start(view: View, goal: Goal) -> Decision:
+    """No change is in hand: begin one if GPUs differ and nothing speaks against it."""
+    differing = plan.differing(goal, view.seen or ())
+    ready = tuple(each for each in differing if not each.trouble)
+    if not differing:
+        return ending.succeeded(view, goal)
+    if not ready:
+        return ending.unavailable(view, goal, differing)
+    failure = _still_failed(view, goal)
+    if failure is not None:
+        return ending.stays_failed(view, failure)
+    if _is_drift(view, goal):
+        return ending.drifted(view, goal, ready)
+    inventory, ledger = view.inventory, view.ledger
+    if inventory is None or ledger is None or inventory.stamp.generation < view.generation:
+        return decision(view, view.memory, Said(phase=Phase.IDLE, sentence=NOT_TOLD))
+    change = _planned(view, goal, ready, inventory, ledger)
+    memory = dataclasses.replace(view.memory, change=change, order=change.order)
+    return _make_room(dataclasses.replace(view, memory=memory), change)
+
+
+def _still_failed(view: View, goal: Goal) -> Failure | None:
+    """Return the failure that keeps a goal from being tried now."""
+    failure, intent = view.memory.failure, view.intent
+    if failure is None or failure.goal != goal or intent is None:
+        return None
+    if failure.retry_ns is None:
+        may_boot = intent.mig_policy.reboot and goal not in view.memory.rebooted
+        return None if may_boot else failure
+    if view.now_ns < failure.retry_ns:
+        return failure
+    pids = {client.pid for client in failure.clients}
+    there = {client.pid for client in view.clients}
+    there |= {pid for each in view.seen or () for pid in each.pids()}
+    return ending.again_later(view, failure) if pids & there else None
+
+
+def _is_drift(view: View, goal: Goal) -> bool:
+    intent = view.intent
+    policy = intent.mig_policy.drift if intent else Drift.REPAIR
+    return view.memory.settled == goal and policy is Drift.REPORT
+
+
+def _planned(
+    view: View, goal: Goal, ready: tuple[GpuSight, ...], inventory: Inventory, ledger: Ledger
+) -> Change:
+    wanted = dict(goal)
+    people = holders.by_device(ledger)
+    before = {each.uuid: each.former for each in view.memory.closed}
+    parts = tuple(
+        Part(
+            plan=plan.towards(each, wanted[each.uuid], people),
+            former=before.get(each.uuid, sights.layout_of(each)),
+        )
+        for each in ready
+    )
+    change = Change(
+        order=max(view.memory.order + 1, view.now_ns),
+        generation=view.generation,
+        goal=goal,
+        parts=parts,
+        traceparent=view.traceparent,
+    )
+    slots = holders.withheld(inventory, ledger, change.recut, change.kept)
+    return dataclasses.replace(change, slots=slots)
+
+
+def _of_now(view: View, change: Change) -> Change:
+    """Carry a change over to the newest generation, which wants the same."""
+    if change.generation == view.generation:
+        return change
+    traceparent = view.traceparent or change.traceparent
+    return dataclasses.replace(change, generation=view.generation, traceparent=traceparent)
+
+
+def _still_fits(view: View, change: Change) -> bool:
+    """Whether the GPUs are still those that were planned for: nothing has been done yet."""
+    differing = plan.differing(change.goal, view.seen or ())
+    ready = {each.uuid: each for each in differing if not each.trouble}
+    return ready.keys() == set(change.recut) and all(
+        _is_base(part, ready[part.plan.uuid], dict(change.goal)[part.plan.uuid])
+        for part in change.parts
+    )
+
+
+def _is_base(part: Part, sight: GpuSight, wanted: Wanted) -> bool:
+    kept = [each for each in sight.instances if each not in part.plan.destroy]
+    return (
+        len(kept) + len(part.plan.destroy) == len(sight.instances)
+        and _devices(kept) == set(part.plan.kept)
+        and part.plan.mode == plan.mode_to_set(sight, wanted)
+    )
+
+
+def _devices(instances: list[GpuInstance]) -> set[str]:
+    return {device for each in instances for device in each.devices}
+
+
+def _make_room(view: View, change: Change) -> Decision:
+    """Before the first write: have the controller prepare, withhold, wait until nobody is there."""
+    intent = view.intent
+    answered = intent is not None and (
+        (intent.prepared_for, intent.prepared_order) == (change.generation, change.order)
+    )
+    if not (answered or change.quiet):
+        if change.prepared == change.generation:  # withdrawn: what was held is free again
+            return _start(ending.without(view), change.goal)
+        return _prepare(view, change)
+    held_ns = change.held_ns or view.now_ns
+    change = dataclasses.replace(change, prepared=change.generation, held_ns=held_ns)
+    missing = cutting.missing(view, change) or _running(view, change)
+    if not missing:
+        begun = dataclasses.replace(change, begun=True)
+        return cutting.go_on(view, begun) or _start(ending.without(view), change.goal)
+    return cutting.wait(view, change, missing)
+
+
+def _prepare(view: View, change: Change) -> Decision:
+    what = "; ".join(words.plan(part.plan) for part in change.parts)
+    said = Said(
+        phase=Phase.PREPARE,
+        sentence=f"{what}; the controller prepares the node",
+        order=change.order,
+        slots=change.slots,
+        blockers=holders.blockers(cutting.busy(view, change)),
+        components=COMPONENTS if change.release_nvml else (),
+    )
+    return decision(view, dataclasses.replace(view.memory, change=change), said)
+
+
+def _running(view: View, change: Change) -> str:
+    """Say what NVML still sees on what is to go."""
+    for part in change.parts:
+        sight = view.sights[part.plan.uuid]
+        doomed = None if part.plan.switches else [each.id for each in part.plan.destroy]
+        pids = sight.pids(doomed)
+        if pids:
+            return f"on {sight} still runs process {words.listed(map(str, pids))}"
+    return ""
