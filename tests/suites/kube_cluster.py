@@ -10,6 +10,8 @@ import asyncio
 import functools
 import io
 import json
+import pathlib
+import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -23,6 +25,21 @@ Json = dict[str, Any]
 EVENTS_LIMIT = 1000
 
 
+@dataclass(frozen=True)
+class Credentials:
+    """Files with which an administrator shows himself to a server that speaks TLS."""
+
+    authority: pathlib.Path
+    certificate: pathlib.Path
+    key: pathlib.Path
+
+    def context(self) -> ssl.SSLContext:
+        """The same for a client that takes a context."""
+        context = ssl.create_default_context(cafile=str(self.authority))
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
 @dataclass
 class Cluster:
     """One API server under test.
@@ -32,12 +49,14 @@ class Cluster:
         restart: stops it and starts it again at the same address, with its objects.
         compact: makes it forget all changes, so that older resourceVersions are too old.
         run: a word in the name of everything that this run creates.
+        credentials: none where the server takes everybody for an administrator.
     """
 
     address: str
     restart: Callable[[], Awaitable[None]]
     compact: Callable[[], Awaitable[None]]
     run: str = "suite"
+    credentials: Credentials | None = None
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack, repr=False)
 
     async def __aenter__(self) -> Cluster:
@@ -53,14 +72,20 @@ class Cluster:
     @functools.cached_property
     def session(self) -> aiohttp.ClientSession:
         """For requests as they are, without the client's help."""
-        session = aiohttp.ClientSession()
+        tls = self.credentials.context() if self.credentials else True
+        session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls))
         self._stack.push_async_callback(session.close)
         return session
 
     @functools.cached_property
     def api(self) -> client.ApiClient:
         """The Python client; made when it is asked for, since that takes 50 ms."""
-        api = client.ApiClient(client.Configuration(host=self.address))
+        configuration = client.Configuration(host=self.address)
+        if self.credentials:
+            configuration.ssl_ca_cert = str(self.credentials.authority)
+            configuration.cert_file = str(self.credentials.certificate)
+            configuration.key_file = str(self.credentials.key)
+        api = client.ApiClient(configuration)
         self._stack.push_async_callback(api.close)
         return api
 

@@ -1,4 +1,4 @@
-"""The stand-ins' way to an API server: plain HTTP, so that any API server will do.
+"""The stand-ins' way to an API server: plain requests, so that any API server will do.
 
 Kubelet and scheduler read through `follow` (list, then watch, then list again after a break) and
 write with strategic patches. A server that is away is waited for, as the real ones do.
@@ -7,6 +7,7 @@ write with strategic patches. A server that is away is waited for, as the real o
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -51,16 +52,20 @@ class Change:
 
 
 class ApiClient:
-    """Calls one API server; an async context manager."""
+    """Calls one API server; an async context manager.
 
-    def __init__(self, url: str) -> None:
+    A real one asks who calls: `tls` holds certificates.
+    """
+
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         self._url = url.rstrip("/")
+        self._tls = tls
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         # No time limit for a whole answer: a watch is one answer.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
-        connector = aiohttp.TCPConnector(limit=0)
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._tls or True)
         self._session = aiohttp.ClientSession(
             timeout=timeout, connector=connector, headers={"User-Agent": USER_AGENT}
         )

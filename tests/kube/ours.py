@@ -1,0 +1,148 @@
+"""All of slicewire beside a real kubelet and a real API server, as processes, without a chart.
+
+GPUs are simulated. Their device nodes are made below the node's folder and are really /dev/null,
+so that containers get them as they would get a GPU's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import pathlib
+import stat
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from services.allocator.grant import CONTROL_NODES
+from services.rehearsal.embedded.processes import Process, environment
+from shared.contract.table import Role
+from shared.simulation.broker import Broker
+from shared.simulation.gpu.control import Control
+from shared.simulation.kube.api_client import ApiRefusedError
+from tests.kube.real_kubelet import RealNode
+from tests.support.node_view import NAME
+
+NAMESPACE = "slicewire"
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+GPUS = ("a100-80gb", "a100-80gb")
+NULL = os.makedev(1, 3)
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Our parts on one real node.
+
+    Attributes:
+        node: where they are.
+        broker: the bus.
+        services: their processes by name; `allocator-next` is the one of an upgrade.
+    """
+
+    node: RealNode
+    broker: Broker
+    services: Mapping[str, Process]
+
+    async def share(self, text: str) -> None:
+        """Write the only text of the sharing ConfigMap."""
+        body = {"metadata": {"name": "sharing"}, "data": {"all": text}}
+        try:
+            await self.node.api.patch(f"{CONFIG_MAPS}/sharing", body)
+        except ApiRefusedError as refused:
+            if refused.code != 404:
+                raise
+            await self.node.api.create(CONFIG_MAPS, body)
+
+    async def status(self) -> dict[str, Any]:
+        """What `slicewire status` says."""
+        user, password_file = self.broker.credentials(Role.COMMAND)
+        access = {
+            "SLICEWIRE_BUS_URL": self.broker.url,
+            "SLICEWIRE_BUS_USER": user,
+            "SLICEWIRE_BUS_PASSWORD_FILE": str(password_file),
+        }
+        called = (sys.executable, "-m", "services.cli", "status", "-o", "json")
+        process = await asyncio.create_subprocess_exec(
+            *called, env=environment(access), stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await process.communicate()
+        answer: dict[str, Any] = json.loads(said)
+        return answer
+
+    async def uuids(self) -> list[str]:
+        """The UUIDs of the node's GPUs."""
+        seen = await Control(self.node.folder / "gpu.sock").describe()
+        return [gpu["uuid"] for gpu in seen["gpus"]]
+
+
+@contextlib.asynccontextmanager
+async def started(node: RealNode) -> AsyncIterator[Ours]:
+    """Start everything; it ends with the block."""
+    await asyncio.to_thread(_make_device_nodes, node.folder)
+    with contextlib.suppress(ApiRefusedError):
+        await node.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    with contextlib.suppress(ApiRefusedError):
+        await node.api.delete(f"{CONFIG_MAPS}/sharing", {})
+    broker = Broker(node.folder / "bus", [NAME])
+    await broker.start()
+    services = _services(node, broker)
+    try:
+        for name in ("gpus", "controller", "advertiser", "agent", "allocator"):
+            await services[name].start()
+        yield Ours(node, broker, services)
+    finally:
+        for process in reversed(services.values()):
+            await process.stop()
+        await broker.stop()
+
+
+def _services(node: RealNode, broker: Broker) -> dict[str, Process]:
+    hardware = ("simulate", "--socket", str(node.folder / "gpu.sock"))
+    kubelet = node.kubelet
+    place = ("--node-name", NAME, "--run-dir", str(node.folder / "run"))
+    serves = ("--state-dir", str(node.folder / "state"), "--dev-root", str(node.folder / "host"))
+    sockets = (
+        *("--device-plugins-dir", str(kubelet.plugins_folder)),
+        *("--pod-resources-socket", str(kubelet.pod_resources_socket)),
+    )
+    access = ("--kube-config", str(node.cluster.kubeconfig), "--namespace", NAMESPACE)
+    allocator = ("allocator", *place, *serves, *sockets)
+    words = {
+        "gpus": (*hardware, "--node", NAME, "--gpus", ",".join(GPUS)),
+        "controller": ("reconfigurer", "controller", *access),
+        "advertiser": (*hardware, "--", "advertiser", *place),
+        "agent": (*hardware, "--", "reconfigurer", "agent", *place),
+        "allocator": allocator,
+        "allocator-next": allocator,
+    }
+    return {name: _process(name, each, node, broker) for name, each in words.items()}
+
+
+def _process(name: str, words: tuple[str, ...], node: RealNode, broker: Broker) -> Process:
+    log = node.cluster.processes.log(name)
+    role = {"allocator-next": Role.ALLOCATOR}.get(name)
+    if role is None and name != "gpus":
+        role = Role(name)
+    return Process(name, words, log, environment(_access(role, broker) if role else {}))
+
+
+def _access(role: Role, broker: Broker) -> dict[str, str]:
+    user, password_file = broker.credentials(role, "" if role is Role.CONTROLLER else NAME)
+    return {
+        "SLICEWIRE_BUS_URL": broker.url,
+        "SLICEWIRE_BUS_USER": user,
+        "SLICEWIRE_BUS_PASSWORD_FILE": str(password_file),
+    }
+
+
+def _make_device_nodes(folder: pathlib.Path) -> None:
+    """Make what a driver would have made below /dev."""
+    minors = [f"/dev/nvidia{minor}" for minor in range(len(GPUS))]
+    for path in (*minors, *CONTROL_NODES):
+        node = folder / "host" / path.lstrip("/")
+        node.parent.mkdir(parents=True, exist_ok=True)
+        if not node.exists():
+            os.mknod(node, stat.S_IFCHR | 0o666, NULL)
