@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from tests.kube import build, images, network, node, places, processes
+from tests.kube import build, cgroups, images, network, node, places, processes
 from tests.kube.control import ControlPlane, answers
 from tests.kube.node import Node
 from tests.kube.pki import Pki
@@ -116,7 +116,7 @@ class Cluster:
 def down() -> None:
     """End everything that the cluster of this name has, whoever started it."""
     until("the end of the cluster's processes", _ended)
-    node.remove_cgroups()
+    cgroups.remove(node.cgroup_names())
     network.remove()
     shutil.rmtree(places.cluster_folder(), ignore_errors=True)
 
@@ -136,7 +136,7 @@ def running(nodes: int = 1) -> Iterator[Cluster]:
 def _ended() -> bool:
     """Kill what still lives; whether that was nothing."""
     # containers first would be started again by their kubelet, so everything goes at once
-    living = {*network.members(), *node.members()}
+    living = {*network.members(), *cgroups.members(node.cgroup_names())}
     for pid in living:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
