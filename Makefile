@@ -32,7 +32,7 @@ fmt: setup ## format the code
 lint: setup ## formatting, lint, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/codespell README.md CONTRIBUTING.md docs services shared tests deploy
+	$(BIN)/codespell --skip '*.sum' README.md CONTRIBUTING.md docs services shared tests deploy
 
 types: setup ## mypy, strict
 	$(BIN)/mypy
@@ -43,6 +43,7 @@ imports: setup ## directions of imports
 generated: setup ## generated files stand as their sources say
 	$(BIN)/python -m shared.kubelet.generate --check
 	$(BIN)/python -m shared.contract.docs --check
+	$(BIN)/python -m shared.contract.chart_file --check
 	$(BIN)/python -m services.rehearsal.schema --check
 
 proto: setup ## write the gRPC stubs from the .proto files
@@ -58,6 +59,9 @@ props: setup ## the state machines, long
 e2e: setup ## the rehearsal files only
 	$(BIN)/pytest tests/e2e
 
+kube: setup ## tests on a real Kubernetes, built from source: needs root, Debian and Go
+	$(BIN)/python -m tests.kube
+
 bench: setup ## figures as one JSON object
 	$(BIN)/python -m tests.bench
 
@@ -71,4 +75,4 @@ lock: setup ## refresh constraints.txt
 clean: ## remove what the verbs made
 	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 
-.PHONY: help setup demo test check fmt lint types imports generated proto schema props e2e bench gpu lock clean
+.PHONY: help setup demo test check fmt lint types imports generated proto schema props e2e kube bench gpu lock clean

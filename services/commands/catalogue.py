@@ -47,6 +47,9 @@ PEOPLE = (
     Command("status", "services.commands.status", "show each GPU's slots, health and config"),
     Command("who", "services.commands.who", "name the pods that hold slots"),
     Command("trace", "services.commands.trace", "print the tree of one change, step by step"),
+    Command(
+        "bus keys", "services.commands.bus_keys", "make the keys of an installation", "cluster"
+    ),
     Command("rehearse", "services.commands.rehearse", "play a story of your own", "demo"),
 )
 

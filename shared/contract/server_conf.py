@@ -22,8 +22,6 @@ from shared.contract.permissions import Account
 from shared.contract.table import Role
 
 GATE_ACCOUNT = "AUTH"  # the server's questions are heard there, and nothing else
-CLIENT_PORT = 4222
-STORE_DIR = "/data"
 KEY_USERS = {Key.CONTROLLER: Role.CONTROLLER, Key.COMMAND: Role.COMMAND}
 AUTH_TIMEOUT_S = 1.9  # below the server's first PING, which clients take for the verdict
 
@@ -47,10 +45,7 @@ def configuration(users: Iterable[User], *, host: str, port: int, store_dir: str
     everyone = tuple(users)
     return json.dumps(
         {
-            "host": host,
-            "port": port,
-            "max_payload": table.MAX_PAYLOAD_BYTES,
-            "jetstream": {"store_dir": store_dir},
+            **_place(host, port, store_dir),
             "authorization": {"timeout": AUTH_TIMEOUT_S},
             "accounts": {each.value: _account(each, _members(each, everyone)) for each in Account},
         },
@@ -62,8 +57,8 @@ def _members(account: Account, users: tuple[User, ...]) -> list[dict[str, object
     return [_user(each) for each in users if permissions.account(each.role) is account]
 
 
-def callout_configuration() -> str:
-    """Write the file of a server that asks the controller who may enter."""
+def callout_configuration(*, host: str, port: int, store_dir: str) -> str:
+    """Write the whole file of a server that asks the controller who may enter."""
     users: dict[Key, dict[str, object]] = {
         key: {"nkey": f"${key.variable}", "permissions": _permissions(role, "")}
         for key, role in KEY_USERS.items()
@@ -83,15 +78,22 @@ def callout_configuration() -> str:
     }
     text = json.dumps(
         {
-            "port": CLIENT_PORT,
-            "max_payload": table.MAX_PAYLOAD_BYTES,
-            "jetstream": {"store_dir": STORE_DIR},
-            "accounts": accounts,
+            **_place(host, port, store_dir),
             "authorization": {"timeout": AUTH_TIMEOUT_S, "auth_callout": callout},
+            "accounts": accounts,
         },
         indent=2,
     )
     return re.sub(r'"(\$SLICEWIRE_[A-Z_]+)"', r"\1", text) + "\n"
+
+
+def _place(host: str, port: int, store_dir: str) -> dict[str, object]:
+    return {
+        "host": host,
+        "port": port,
+        "max_payload": table.MAX_PAYLOAD_BYTES,
+        "jetstream": {"store_dir": store_dir},
+    }
 
 
 def _account(account: Account, members: list[dict[str, object]]) -> dict[str, object]:

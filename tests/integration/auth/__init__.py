@@ -1,0 +1,1 @@
+"""The gate of the bus on a real nats-server, with reviews by the embedded API server."""

@@ -1,0 +1,1 @@
+"""Keys, tokens and questions of the bus, without a server."""
