@@ -12,6 +12,7 @@ from typing import Any
 from shared.simulation.kube import api_client
 from shared.simulation.kube.apiserver.server import ApiServer
 from shared.simulation.kube.kubelet import kubelet as kubelets
+from shared.simulation.kube.kubelet.runtime import Runtime
 from shared.simulation.kube.kubelet.switches import Switches
 from tests.support import node_view
 from tests.support.node_view import NAMESPACE, Inside, NodeView
@@ -82,11 +83,13 @@ class OneNode(NodeView):
 
 
 @contextlib.asynccontextmanager
-async def one_node(root: pathlib.Path, switches: Switches = QUICK) -> AsyncIterator[OneNode]:
+async def one_node(
+    root: pathlib.Path, switches: Switches = QUICK, runtime: Runtime | None = None
+) -> AsyncIterator[OneNode]:
     """Start a cluster of one node; everything ends with the block."""
     server = ApiServer()
     url = await server.start()
-    kubelet = kubelets.FakeKubelet(url, NAME, root, switches=switches)
+    kubelet = kubelets.FakeKubelet(url, NAME, root, switches=switches, runtime=runtime)
     try:
         async with api_client.ApiClient(url) as api, asyncio.TaskGroup() as group:
             life = group.create_task(kubelet.run(), name="kubelet")

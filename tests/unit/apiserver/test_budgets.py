@@ -35,7 +35,7 @@ def keep(server: ApiServer, **spec: object) -> None:
 def evict(server: ApiServer, name: str) -> int:
     """Return the code with which an eviction is answered."""
     try:
-        pods.evict(server.objects, "default", name, Deletion())
+        pods.evict(server.objects, "default", name, Deletion(), 0)
     except Refused as refused:
         return refused.code
     return 201
@@ -57,6 +57,29 @@ def test_budget_is_spent_pod_by_pod() -> None:
     run(server, "b")
     keep(server, minAvailable=1)
     assert [evict(server, name) for name in ("a", "b")] == [201, 429]
+
+
+def test_an_evicted_pod_says_so_until_it_is_gone() -> None:
+    """Its condition tells an eviction from a deletion, also where the eviction named a version."""
+    server = ApiServer()
+    run(server, "a")
+    version = server.objects.read(kinds.POD, "default", "a").version
+    pods.evict(server.objects, "default", "a", Deletion(resource_version=str(version)), 0)
+    left = server.objects.read(kinds.POD, "default", "a").data()
+    (ready, disrupted) = left["status"]["conditions"]
+    assert ready["type"] == "Ready"
+    assert pods.EVICTED.items() <= disrupted.items()
+    assert "deletionTimestamp" in left["metadata"]
+
+
+def test_a_refused_eviction_leaves_no_mark() -> None:
+    """Nor does one that is only tried."""
+    server = ApiServer()
+    run(server, "a")
+    pods.evict(server.objects, "default", "a", Deletion(), 0, dry_run=True)
+    keep(server, minAvailable=1)
+    assert evict(server, "a") == 429
+    assert server.objects.read(kinds.POD, "default", "a").data()["status"] == READY
 
 
 def test_budget_frees_again_when_another_pod_is_ready() -> None:
@@ -107,7 +130,7 @@ async def test_new_budget_is_being_processed(late_server: ApiServer) -> None:
     run(late_server, "a")
     keep(late_server, minAvailable=0)
     with pytest.raises(Refused) as caught:
-        pods.evict(late_server.objects, "default", "a", Deletion())
+        pods.evict(late_server.objects, "default", "a", Deletion(), 0)
     assert (caught.value.code, caught.value.retry_after) == (429, 10)
     (cause,) = caught.value.details["causes"]
     assert cause["reason"] == "DisruptionBudget"

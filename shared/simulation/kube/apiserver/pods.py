@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from shared.simulation.kube.apiserver import budgets, kinds, moments, refusals
 from shared.simulation.kube.apiserver.encoding import Json
 from shared.simulation.kube.apiserver.objects import Objects
@@ -12,6 +14,12 @@ from shared.simulation.kube.apiserver.rules import Deletion
 from shared.simulation.kube.apiserver.store import ChangeType, Stored
 
 _PAST_BUDGETS = frozenset({"Pending", "Succeeded", "Failed"})
+EVICTED = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
 
 
 def bind(objects: Objects, namespace: str, name: str, node: str, now_ns: int) -> Stored:
@@ -25,28 +33,43 @@ def bind(objects: Objects, namespace: str, name: str, node: str, now_ns: int) ->
         why = f"pod {name} is being deleted, cannot be assigned to a host"
         raise refusals.conflict(kinds.POD, name, why)
     pod["spec"]["nodeName"] = node
-    conditions = pod["status"].get("conditions", ())
+    scheduled = {"type": "PodScheduled", "status": "True"}
+    return _with_condition(objects, pod, scheduled, now_ns)
+
+
+def _with_condition(objects: Objects, pod: Json, condition: Json, now_ns: int) -> Stored:
+    """Write a pod with this condition in place of the one of its type."""
+    others = pod["status"].get("conditions", ())
+    stamps = {"lastProbeTime": None, "lastTransitionTime": moments.to_time(now_ns)}
     pod["status"]["conditions"] = [
-        *(each for each in conditions if each.get("type") != "PodScheduled"),
-        {
-            "type": "PodScheduled",
-            "status": "True",
-            "lastProbeTime": None,
-            "lastTransitionTime": moments.to_time(now_ns),
-        },
+        *(each for each in others if each.get("type") != condition["type"]),
+        condition | stamps,
     ]
-    return objects.store.commit(kinds.POD, (namespace, name), pod, ChangeType.MODIFIED)
+    key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
+    return objects.store.commit(kinds.POD, key, pod, ChangeType.MODIFIED)
 
 
 def evict(
-    objects: Objects, namespace: str, name: str, deletion: Deletion, *, dry_run: bool = False
+    objects: Objects,
+    namespace: str,
+    name: str,
+    deletion: Deletion,
+    now_ns: int,
+    *,
+    dry_run: bool = False,
 ) -> None:
-    """Delete a pod if its budget allows it; 429 with cause DisruptionBudget if not."""
+    """Delete a pod if its budget allows it; 429 with cause DisruptionBudget if not.
+
+    A pod that ran says so in a condition until it is gone.
+    """
     stored = objects.read(kinds.POD, namespace, name)
     pod = stored.data()
     objects.delete(kinds.POD, namespace, name, deletion, dry_run=True)  # preconditions come first
     if not _passes_budgets(pod):
         _spend(objects, pod, dry_run=dry_run)
+        if not dry_run:
+            _with_condition(objects, pod, EVICTED, now_ns)
+            deletion = dataclasses.replace(deletion, resource_version=None)  # it was, until now
     objects.delete(kinds.POD, namespace, name, deletion, dry_run=dry_run)
 
 

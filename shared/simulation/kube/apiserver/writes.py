@@ -159,7 +159,7 @@ class Writes:
             )
         options = eviction.get("deleteOptions") or {}
         deletion, dry_run = queries.deletion(asked.query, options)
-        pods.evict(self._objects, namespace, name, deletion, dry_run=dry_run)
+        pods.evict(self._objects, namespace, name, deletion, self._now_ns(), dry_run=dry_run)
         return _success(201)
 
     def _shown(self, asked: Asked, stored: Stored, code: int = 200) -> Answer:

@@ -7,7 +7,7 @@ anew meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from shared.kubelet.v1beta1 import api_pb2
@@ -47,8 +47,12 @@ class Admission:
         self._init_reuse = init_reuse
         self._lost_grants = lost_grants
 
-    async def admit(self, pod: dict[str, Any]) -> dict[str, containers.Container]:
+    async def admit(
+        self, pod: dict[str, Any], former: Mapping[str, containers.Container]
+    ) -> dict[str, containers.Container]:
         """Give each container its devices; return what each then has, init containers first.
+
+        `former` is what the pod's containers had before the node booted, empty for a new pod.
 
         Raises:
             RefusedPodError: with the message that the pod's status carries.
@@ -59,7 +63,7 @@ class Admission:
         admitted: dict[str, containers.Container] = {}
         try:
             for spec, is_init in _containers(pod["spec"]):
-                container = await self._devices_for(uid, spec, reusable)
+                container = await self._devices_for(uid, spec, reusable, former)
                 admitted[container.name] = container
                 for resource, ids in container.slots.items():
                     _settle(reusable.setdefault(resource, set()), ids, kept=not is_init)
@@ -76,9 +80,16 @@ class Admission:
             raise device_manager.RefusedPodError("a grant that was lost on its way")
 
     async def _devices_for(
-        self, pod_uid: str, spec: dict[str, Any], reusable: dict[str, set[str]]
+        self,
+        pod_uid: str,
+        spec: dict[str, Any],
+        reusable: dict[str, set[str]],
+        former: Mapping[str, containers.Container],
     ) -> containers.Container:
         place = device_manager.Place(pod_uid, spec["name"])
+        if spec["name"] in former:
+            self._manager.require_still_healthy(place)
+            return former[spec["name"]]
         answers: dict[str, api_pb2.ContainerAllocateResponse] = {}
         for resource, required in containers.limits(spec).items():
             if self._manager.knows(resource) and required:

@@ -45,11 +45,15 @@ class Container:
 
 @dataclass(slots=True)
 class RunningPod:
-    """A pod that was admitted: its object as last seen, and its containers."""
+    """A pod that was admitted: its object as last seen, and its containers.
+
+    `restarts` counts the boots of the node that it has come through.
+    """
 
     manifest: dict[str, Any]
     containers: dict[str, Container]
     finished: bool = False
+    restarts: int = 0
 
     @property
     def uid(self) -> str:

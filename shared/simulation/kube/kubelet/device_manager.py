@@ -159,6 +159,26 @@ class DeviceManager:
             )
         return Request(place, resource, required, tuple(reused), tuple(free))
 
+    def require_still_healthy(self, place: Place) -> None:
+        """Check what a container had before the node booted: all of it, or the pod is refused.
+
+        Raises:
+            RefusedPodError: a plugin has not listed yet, or lists some of it no longer as healthy.
+        """
+        for resource, ids in self.held_by(place).items():
+            healthy = self._resources[resource].healthy if resource in self._resources else None
+            if healthy is None:
+                raise RefusedPodError(f"cannot allocate unregistered device {resource}")
+            if not healthy:
+                raise RefusedPodError(
+                    f"no healthy devices present; cannot allocate unhealthy devices {resource}"
+                )
+            if not healthy.keys() >= set(ids):
+                raise RefusedPodError(
+                    "previously allocated devices are no longer healthy; cannot allocate unhealthy"
+                    f" devices {resource}"
+                )
+
     def choose(self, request: Request, preferred: Iterable[str] = ()) -> tuple[str, ...]:
         """Choose the devices and keep them from others: reused, then preferred, then any free."""
         proposed = [name for name in preferred if name in request.available]

@@ -28,6 +28,7 @@ from shared.simulation.kube.kubelet import (
     registration,
     status,
 )
+from shared.simulation.kube.kubelet.runtime import Runtime, Values
 from shared.simulation.kube.kubelet.switches import Switches
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class FakeKubelet:
         *,
         labels: Mapping[str, str] | None = None,
         switches: Switches | None = None,
+        runtime: Runtime | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self.node = node
@@ -65,7 +67,9 @@ class FakeKubelet:
         self._labels = dict(labels or {})
         self._switches = switches or Switches()
         self._rng = rng or random.Random()  # noqa: S311 - the order of ids keeps no secret
+        self._runtime = runtime or Values()
         self._running: dict[str, containers.RunningPod] = {}
+        self._booting: dict[str, containers.RunningPod] = {}
         self._pods: pods.Pods | None = None
         self._wanted: latest.Latest[bool] = latest.Latest()
         self._up = asyncio.Event()
@@ -109,6 +113,16 @@ class FakeKubelet:
         """Stop and start: plugins' sockets are removed, holders known, capacity 0 at first."""
         await self.stop()
         await self.start()
+
+    async def power_off(self) -> None:
+        """Go down with the whole machine: no container is left, the disk keeps the checkpoint.
+
+        At the next start the pods are admitted again, with the devices they had if these are
+        healthy then; a plugin that has not registered by that time has none.
+        """
+        await self.kill()
+        self._booting |= {pod.uid: pod for pod in self.running()}
+        self._running.clear()
 
     async def finish(self, pod: str, exit_code: int = 0) -> None:
         """End the containers of `namespace/name` by themselves, as a job's do."""
@@ -204,11 +218,20 @@ class FakeKubelet:
             manager,
             plugins,
             self.record,
-            lambda: {pod.uid for pod in self.running()},
+            lambda: {pod.uid for pod in self.running()} | self._booting.keys(),
             init_reuse=self._switches.init_reuse,
             lost_grants=self._switches.lost_grants,
         )
-        return pods.Pods(api, self.node, admit, running=self._running, seen=self.record, save=save)
+        return pods.Pods(
+            api,
+            self.node,
+            admit,
+            running=self._running,
+            booting=self._booting,
+            runtime=self._runtime,
+            seen=self.record,
+            save=save,
+        )
 
     def _shown(self) -> Iterator[containers.RunningPod]:
         """Go through the pods that pod-resources shows."""

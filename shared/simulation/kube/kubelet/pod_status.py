@@ -13,7 +13,7 @@ def rejected(reason: str, message: str) -> Status:
     return {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
 
 
-def running(pod: Mapping[str, Any], now: str) -> Status:
+def running(pod: Mapping[str, Any], now: str, restarts: int = 0) -> Status:
     """Return the status of a pod whose containers all run; init containers have ended by then."""
     spec = pod["spec"]
     return {
@@ -23,7 +23,7 @@ def running(pod: Mapping[str, Any], now: str) -> Status:
             {"type": kind, "status": "True", "lastTransitionTime": now}
             for kind in ("Initialized", "Ready", "ContainersReady")
         ],
-        "containerStatuses": [_started(one, now) for one in spec["containers"]],
+        "containerStatuses": [_started(one, now, restarts) for one in spec["containers"]],
         "initContainerStatuses": [_ended(one, now, 0) for one in spec.get("initContainers", ())],
     }
 
@@ -40,8 +40,9 @@ def finished(pod: Mapping[str, Any], now: str, exit_code: int) -> Status:
     }
 
 
-def _started(container: Mapping[str, Any], now: str) -> Status:
-    return _container(container, {"running": {"startedAt": now}}, ready=True)
+def _started(container: Mapping[str, Any], now: str, restarts: int) -> Status:
+    begun = _container(container, {"running": {"startedAt": now}}, ready=True)
+    return begun | {"restartCount": restarts}
 
 
 def _ended(container: Mapping[str, Any], now: str, exit_code: int) -> Status:

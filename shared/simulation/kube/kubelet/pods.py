@@ -22,6 +22,7 @@ from shared.simulation.kube.kubelet import (
     record,
     registration,
 )
+from shared.simulation.kube.kubelet.runtime import DiedError, Runtime
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
@@ -29,7 +30,10 @@ _log = logging.getLogger(__name__)
 
 
 class Pods:
-    """One life of the kubelet's pods loop over `running`, the containers that outlive it."""
+    """One life of the kubelet's pods loop over `running`, the containers that outlive it.
+
+    `booting` are the pods that ran before the node booted and have not been admitted again yet.
+    """
 
     def __init__(
         self,
@@ -38,6 +42,8 @@ class Pods:
         admit: admission.Admission,
         *,
         running: dict[str, containers.RunningPod],
+        booting: dict[str, containers.RunningPod],
+        runtime: Runtime,
         seen: record.Record,
         save: registration.Save,
     ) -> None:
@@ -45,6 +51,8 @@ class Pods:
         self._node = node
         self._admission = admit
         self._running = running
+        self._booting = booting
+        self._runtime = runtime
         self._seen = seen
         self._save = save
         self._ends: dict[str, tuple[float, dict[str, Any]]] = {}
@@ -70,14 +78,14 @@ class Pods:
     async def finish(self, pod: containers.RunningPod, exit_code: int) -> None:
         """End a pod's containers by themselves; its object stays."""
         pod.finished = True
+        await self._runtime.end(pod)
         now = moments.to_time(clock.now_ns())
         await self._write(pod.manifest, pod_status.finished(pod.manifest, now, exit_code))
 
     async def _handle(self, change: api_client.Change) -> None:
         pod = change.object
         if change.gone:
-            self._running.pop(change.uid, None)
-            self._ends.pop(change.uid, None)
+            await self._forget(change.uid)
             return
         known = self._running.get(change.uid)
         if known is not None:
@@ -87,16 +95,35 @@ class Pods:
         elif known is None and pod["status"].get("phase") not in TERMINAL:
             await self._admit(pod)
 
+    async def _forget(self, uid: str) -> None:
+        """End the containers of a pod whose object is gone, or is about to go."""
+        self._ends.pop(uid, None)
+        self._booting.pop(uid, None)
+        pod = self._running.pop(uid, None)  # first: once the object is gone, no List shows the pod
+        if pod is not None:
+            await self._runtime.end(pod)
+
     async def _admit(self, pod: dict[str, Any]) -> None:
+        uid = str(pod["metadata"]["uid"])
+        former = self._booting.get(uid)
         try:
-            admitted = await self._admission.admit(pod)
+            admitted = await self._admission.admit(pod, former.containers if former else {})
         except device_manager.RefusedPodError as refused:
             await self._reject(pod, str(refused))
             return
-        running = containers.RunningPod(pod, admitted)
-        self._running[running.uid] = running
+        finally:
+            self._booting.pop(uid, None)
+        restarts = former.restarts + 1 if former else 0
+        running = self._running[uid] = containers.RunningPod(pod, admitted, restarts=restarts)
         await self._save()
-        await self._write(pod, pod_status.running(pod, moments.to_time(clock.now_ns())))
+        try:
+            await self._runtime.begin(running)
+        except DiedError as died:
+            _log.info("the process of %s has ended: %s", running.key, died)
+            await self.finish(running, exit_code=1)
+            return
+        now = moments.to_time(clock.now_ns())
+        await self._write(pod, pod_status.running(pod, now, restarts))
 
     async def _reject(self, pod: dict[str, Any], message: str) -> None:
         reason = admission.REASON
@@ -121,8 +148,8 @@ class Pods:
 
     async def _end(self, uid: str) -> None:
         """End a pod's containers and take its object away."""
-        _, pod = self._ends.pop(uid)
-        self._running.pop(uid, None)  # first: once the object is gone, no List shows the pod
+        _, pod = self._ends[uid]
+        await self._forget(uid)
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         with contextlib.suppress(api_client.ApiRefusedError):  # somebody was faster
             await self._api.delete(paths.pod(pod), options)
