@@ -10,19 +10,17 @@ from collections import Counter
 from services.allocator.grants import Grant
 from services.allocator.ledger import State
 from services.allocator.standing import Slot, Standing
-from shared.contract.generation import Generation
-from shared.contract.messages import DeviceCounts, Ledger, LedgerRow, SlotCounts, Stamp
+from shared.contract.messages import DeviceCounts, Hold, Ledger, LedgerRow, SlotCounts, Stamp
 
 
-def write(
-    stamp: Stamp, state: State, standing: Standing, held_for: Generation | None = None
-) -> Ledger:
-    """Say who has what. Equal states give equal ledgers, in an order that people can read."""
+def write(stamp: Stamp, state: State, standing: Standing, held: Hold | None = None) -> Ledger:
+    """Say who has what, and which hold is in force. Equal states give equal ledgers."""
     return Ledger(
         stamp=stamp,
         rows=_rows(state, standing),
         counts=_counts(standing),
-        held_for=held_for,
+        held_for=held.stamp.generation if held else None,
+        held_order=held.order if held else 0,
     )
 
 

@@ -71,7 +71,10 @@ class Allocator:
             remembered,
             checkpoint,
             keepers.Outlets(
-                publish=self._ledger.put, tell=self._facts.publish, show=self._endpoints.show
+                publish=self._ledger.put,
+                tell=self._facts.publish,
+                show=self._endpoints.show,
+                delivered=self._endpoints.delivered,
             ),
             stamp=bus.stamp(node),
             telemetry=telemetry,

@@ -16,7 +16,7 @@ from services.allocator.standing import Standing
 from shared.domain.sharing import GPU_RESOURCE
 from shared.runtime import latest
 
-DELIVERY_S = 1.0  # how long others wait for the kubelet to take an emptied list
+DELIVERY_S = 1.0  # how long others wait for the kubelet to take a list
 
 
 class Endpoints:
@@ -25,11 +25,32 @@ class Endpoints:
     def __init__(self, make: Callable[[str], endpoint_.Endpoint]) -> None:
         self._make = make
         self._running: dict[str, tuple[endpoint_.Endpoint, asyncio.Task[None]]] = {}
-        self._standings: latest.Latest[tuple[Standing, str]] = latest.Latest()
+        self._standings: latest.Latest[tuple[int, Standing, str]] = latest.Latest()
+        self._shown = 0  # number of the newest standing
+        self._applied = 0  # number of the newest that every endpoint has
+        self._moved = asyncio.Condition()
 
     def show(self, standing: Standing, traceparent: str) -> None:
         """Have the kubelet see this; a standing not shown yet is superseded."""
-        self._standings.put((standing, traceparent))
+        self._shown += 1
+        self._standings.put((self._shown, standing, traceparent))
+
+    async def delivered(self) -> bool:
+        """Wait a while until the kubelet has what was shown last; say whether it has.
+
+        A resource that nobody reads has nobody who could act on an older list.
+        """
+        number = self._shown
+        try:
+            async with asyncio.timeout(DELIVERY_S):
+                async with self._moved:
+                    await self._moved.wait_for(lambda: self._applied >= number)
+                for running, _ in list(self._running.values()):
+                    if running.plugin.streams:
+                        await running.plugin.delivered()
+        except TimeoutError:
+            return False
+        return True
 
     def wake(self) -> None:
         """Make every endpoint look at its folder again."""
@@ -55,8 +76,11 @@ class Endpoints:
         """Follow the standings for ever."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                standing, traceparent = await self._standings.get()
+                number, standing, traceparent = await self._standings.get()
                 await self._apply(standing, traceparent, tasks)
+                async with self._moved:
+                    self._applied = number
+                    self._moved.notify_all()
 
     async def _apply(self, standing: Standing, traceparent: str, tasks: asyncio.TaskGroup) -> None:
         wanted = tuple(standing.slots) or (GPU_RESOURCE,)

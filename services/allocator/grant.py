@@ -96,7 +96,8 @@ def _devices(wanted: Sequence[Slot]) -> tuple[Device, ...]:
 
 
 def _nodes(devices: Sequence[Device], dev_root: str) -> tuple[tuple[str, str], ...]:
-    """A MIG device's container needs its parent's node."""
-    minors = dict.fromkeys(device.minor for device in devices)
-    paths = (*(f"/dev/nvidia{minor}" for minor in minors), *CONTROL_NODES)
+    """A MIG device's container needs its parent's node, and those that guard its instance."""
+    gpus = dict.fromkeys(f"/dev/nvidia{device.minor}" for device in devices)
+    guards = dict.fromkeys(node for device in devices for node in device.nodes)
+    paths = (*gpus, *guards, *CONTROL_NODES)
     return tuple((path, dev_root + path) for path in paths)

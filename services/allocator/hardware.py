@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from shared.contract.messages import Inventory
@@ -27,6 +28,7 @@ class Device:
     numa_node: int | None
     trouble: str = ""
     gone: bool = False
+    nodes: tuple[str, ...] = ()  # device nodes beside the GPU's own
 
     @property
     def is_gpu(self) -> bool:
@@ -41,7 +43,9 @@ def devices(inventory: Inventory | None, *, confirmed: bool) -> dict[str, Device
         known[gpu.uuid] = _device(gpu, gpu.uuid, gpu.health)
         for part in gpu.mig_devices:
             health = part.health if gpu.health.usable else gpu.health
-            known[part.uuid] = _device(gpu, part.uuid, health, "" if confirmed else UNCONFIRMED)
+            doubt = "" if confirmed else UNCONFIRMED
+            device = _device(gpu, part.uuid, health, doubt)
+            known[part.uuid] = dataclasses.replace(device, nodes=part.nodes)
     return known
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from services.allocator import account, ledger, standing
@@ -18,7 +18,6 @@ from services.allocator.grants import Listed
 from services.allocator.ledger import Change, State
 from services.allocator.standing import Standing
 from services.allocator.told import Told
-from shared.contract.generation import Generation
 from shared.contract.messages import Fact, FactKind, Hold, Inventory, Ledger, Stamp
 from shared.runtime import clock
 from shared.telemetry import spans
@@ -34,6 +33,7 @@ class Outlets:
     publish: Callable[[Ledger, str], None]
     tell: Callable[[Fact, str], None]
     show: Callable[[Standing, str], None]
+    delivered: Callable[[], Awaitable[bool]]  # whether the kubelet has what was shown last
 
 
 class Keeper:
@@ -58,7 +58,6 @@ class Keeper:
         self._telemetry = telemetry
         self._facts = 0
         self._stale = False  # an Allocate has changed the state since the standing was derived
-        self._held_for: Generation | None = None
         self._published: Ledger | None = None
         self._wake = asyncio.Event()
         self._wake.set()
@@ -121,6 +120,7 @@ class Keeper:
         self._derive_if_stale()
         if not before.listed_ns:
             self._rebuilt(before)
+            self._wake.set()
 
     def inventory(self, inventory: Inventory, confirmed: bool) -> None:
         """Take in the hardware and what it is to offer."""
@@ -143,16 +143,29 @@ class Keeper:
             state, now_standing = self.state, self._standing
             self._outlets.show(now_standing, self.traceparent)
             self._checkpoint.put(state)
-            if await self._checkpoint.saved():
-                # The agent takes a hold for acknowledged when it stands in the ledger.
-                self._held_for = state.hold.stamp.generation if state.hold else None
-            self._publish(state, now_standing)
+            saved = await self._checkpoint.saved()
+            held = await self._in_force(state) if saved else None
+            self._publish(state, now_standing, held)
 
-    def _publish(self, state: State, now_standing: Standing) -> None:
+    async def _in_force(self, state: State) -> Hold | None:
+        """Return the hold once nobody can get a withheld slot any more, None until then.
+
+        The agent takes what the ledger says with it for certain: so List must have told who has
+        what, and the kubelet must have the list on which idle slots no longer are.
+        """
+        hold = state.hold
+        if hold is None or not (hold.slots or hold.recut) or not state.listed_ns:
+            return None
+        if await self._outlets.delivered():
+            return hold
+        self._wake.set()
+        return None
+
+    def _publish(self, state: State, now_standing: Standing, held: Hold | None) -> None:
         stamp = self._stamp
         if state.inventory is not None:
             stamp = dataclasses.replace(stamp, generation=state.inventory.stamp.generation)
-        message = account.write(stamp, state, now_standing, self._held_for)
+        message = account.write(stamp, state, now_standing, held)
         if message != self._published:
             self._published = message
             self._outlets.publish(message, self.traceparent)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from services.allocator import hardware
 from services.allocator.grants import Grant, Key
@@ -79,7 +79,7 @@ def derive(state: State) -> Standing:
     """Say what every slot is, from the state alone."""
     shares = state.inventory.shares if state.inventory else ()
     known = hardware.devices(state.inventory, confirmed=state.confirmed)
-    hold = _Withholding.of(state.hold, state.grants)
+    hold = _Withholding.of(state.hold, state.grants, known)
     slots: dict[str, dict[str, Slot]] = {}
     for offer in expand.expand(shares, _holders(state.grants)):
         device = known.get(offer.uuid) or hardware.absent(offer.uuid, offer.gpu_uuid)
@@ -95,24 +95,44 @@ def derive(state: State) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class _Withholding:
-    """The agent's hold: slots stay listed, unhealthy, while anybody has one of them."""
+    """The agent's hold: slots stay listed, unhealthy, while anybody has one of them.
 
-    slots: frozenset[str]
-    busy: bool
-    reason: str
+    It covers whatever appears on a GPU that is being cut, but not the devices that stay.
+    """
+
+    slots: frozenset[str] = frozenset()
+    recut: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    busy: bool = False
+    reason: str = ""
 
     @classmethod
-    def of(cls, hold: Hold | None, grants: Mapping[Key, Grant]) -> _Withholding:
-        slots = frozenset(hold.slots) if hold else frozenset()
-        busy = bool(slots) and any(slot in slots for _, slot in grants)
-        return cls(slots, busy, f"it is withheld: {hold.reason}" if hold else "")
+    def of(
+        cls, hold: Hold | None, grants: Mapping[Key, Grant], known: Mapping[str, Device]
+    ) -> _Withholding:
+        if hold is None:
+            return cls()
+        found = cls(
+            slots=frozenset(hold.slots),
+            recut=frozenset(hold.recut),
+            kept=frozenset(hold.kept),
+            reason=f"it is withheld: {hold.reason}",
+        )
+        devices = ((slot, known.get(slot_ids.device_of(slot))) for _, slot in grants)
+        busy = any(device is not None and found.covers(slot, device) for slot, device in devices)
+        return replace(found, busy=busy)
+
+    def covers(self, slot: str, device: Device) -> bool:
+        """Whether a slot is withheld."""
+        cut = device.gpu_uuid in self.recut and device.uuid not in self.kept
+        return cut or slot in self.slots
 
 
 def _of_offer(
     offer: Offer, device: Device, grants: Mapping[Key, Grant], hold: _Withholding
 ) -> Iterable[Slot]:
     for slot in offer.slots:
-        withheld = slot in hold.slots
+        withheld = hold.covers(slot, device)
         trouble = device.trouble or (hold.reason if withheld else "")
         state = _state(grants.get((offer.resource, slot)), device, trouble, retiring=False)
         listed = hold.busy or not withheld

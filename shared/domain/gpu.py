@@ -49,7 +49,8 @@ class MigDevice:
     """One GPU instance with its full-width compute instance.
 
     `profile` is NVML's own name ("1g.10gb"); names and sizes depend on the driver, so they are
-    read and never computed. Ids are opaque. Memory in MiB.
+    read and never computed. Ids are opaque. Memory in MiB. `nodes` are paths of the device nodes
+    that guard it, which a container needs beside its GPU's.
     """
 
     index: int
@@ -63,6 +64,7 @@ class MigDevice:
     multiprocessors: int
     gpu_slices: int
     compute_slices: int
+    nodes: tuple[str, ...] = ()
     health: Health = HEALTHY
 
 

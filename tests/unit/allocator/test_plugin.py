@@ -53,6 +53,7 @@ class Service:
                 publish=lambda ledger, _: self.told.ledgers.append(ledger),
                 tell=lambda fact, _: self.told.facts.append(fact),
                 show=lambda standing, parent: self.plugin.show(standing.listed(GPU), parent),
+                delivered=self._delivered,
             ),
             stamp=hardware.stamp(),
             telemetry=telemetry,
@@ -60,6 +61,9 @@ class Service:
         )
         answers = desk.Desk(self.keeper, telemetry, lambda: None, "")
         self.plugin = plugin.Plugin(GPU, answers, telemetry, self._stream_ended)
+
+    async def _delivered(self) -> bool:
+        return True
 
     def _stream_ended(self) -> None:
         self.ended += 1
