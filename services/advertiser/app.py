@@ -9,7 +9,7 @@ from services.advertiser import loop
 from services.advertiser.settings import AdvertiserSettings
 from shared.bus import connection, logs, state
 from shared.contract import table
-from shared.contract.messages import Intent, Inventory
+from shared.contract.messages import Hold, Intent, Inventory
 from shared.nvml import driver, threads
 from shared.runtime import boot, files, locks
 from shared.telemetry import setup
@@ -43,12 +43,17 @@ async def serve(settings: AdvertiserSettings) -> None:
             stamp=bus.stamp(node),
             boot_id=await asyncio.to_thread(boot.boot_id, settings.boot_id_path),
             look_period_s=settings.look_period_s,
+            proc=settings.proc_root,
         )
         reader: state.StateReader[Intent] = state.StateReader(
             bus, table.bucket("intent"), node, advertiser.on_intent
         )
+        holds: state.StateReader[Hold] = state.StateReader(
+            bus, table.bucket("hold"), node, advertiser.on_hold
+        )
         for work, name in (
             (reader.run(), "read intent"),
+            (holds.run(), "read hold"),
             (writer.run(), "write inventory"),
             (facts.run(), "write facts"),
             (spans.run(), "write spans"),

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from services.advertiser import health
 from shared.contract.generation import Generation
-from shared.contract.messages import Fact, FactKind, Intent, Inventory, Stamp
+from shared.contract.messages import Fact, FactKind, Hold, Intent, Inventory, Stamp
 from shared.domain.errors import Problem, RefusedError
 from shared.domain.gpu import Gpu, Hardware, Health, HealthState
 from shared.domain.sharing import Share
+from shared.nvml import capabilities
 from shared.sharing import shares
 
 
@@ -33,18 +34,22 @@ def restored(saved: Inventory | None, *, same_boot: bool) -> State:
 
 
 def after_look(
-    state: State, hardware: Hardware, intent: Intent | None, stamp: Stamp, now: int
+    state: State,
+    hardware: Hardware,
+    intent: Intent | None,
+    stamp: Stamp,
+    now: int,
+    *,
+    paused: Hold | None = None,
 ) -> Inventory | None:
     """Return the inventory to publish, None while nothing that it says has changed.
+
+    `paused` is the hold for which NVML has been let go.
 
     Until the first intent arrives the shares that were published last go on; a node that never
     had one offers nothing yet, so that no pod takes a card whole that is about to be shared.
     """
-    before = {gpu.uuid: gpu for gpu in state.published.gpus} if state.published else {}
-    gpus = tuple(
-        health.judged(gpu, state.verdicts, before.get(gpu.uuid), now)
-        for gpu in _with_the_vanished(hardware.gpus, before)
-    )
+    gpus = _judged(state, hardware, now) if paused is None else hardware.gpus
     offered, problems = _wanted(state, gpus, intent)
     inventory = Inventory(
         stamp=dataclasses.replace(stamp, generation=_generation(state, intent, stamp)),
@@ -53,8 +58,17 @@ def after_look(
         gpus=gpus,
         shares=offered,
         problems=problems,
+        paused_for=paused.stamp.generation if paused else None,
+        paused_order=paused.order if paused else 0,
     )
     return inventory if _says(inventory) != _says(state.published) else None
+
+
+def with_nodes(hardware: Hardware, minors: capabilities.Minors) -> Hardware:
+    """Give each MIG device the device nodes that guard it."""
+    return dataclasses.replace(
+        hardware, gpus=tuple(_with_nodes(gpu, minors) for gpu in hardware.gpus)
+    )
 
 
 def without_driver(state: State, why: str) -> Hardware | None:
@@ -69,6 +83,17 @@ def without_driver(state: State, why: str) -> Hardware | None:
     )
 
 
+def unseen(state: State) -> Hardware | None:
+    """What is known while NVML is let go on purpose: what was published last, as it was."""
+    if state.published is None:
+        return None
+    return Hardware(
+        driver_version=state.published.driver_version,
+        cuda_version=state.published.cuda_version,
+        gpus=state.published.gpus,
+    )
+
+
 def health_facts(before: Inventory | None, after: Inventory, now: int) -> tuple[Fact, ...]:
     """One fact for each device whose health differs; a GPU's fact speaks for its MIG devices."""
     former = {gpu.uuid: gpu for gpu in before.gpus} if before else {}
@@ -80,6 +105,29 @@ def health_facts(before: Inventory | None, after: Inventory, now: int) -> tuple[
                 for uuid, verdict in _changed(former[gpu.uuid], gpu)
             ]
     return tuple(facts)
+
+
+def _judged(state: State, hardware: Hardware, now: int) -> tuple[Gpu, ...]:
+    before = {gpu.uuid: gpu for gpu in state.published.gpus} if state.published else {}
+    return tuple(
+        health.judged(gpu, state.verdicts, before.get(gpu.uuid), now)
+        for gpu in _with_the_vanished(hardware.gpus, before)
+    )
+
+
+def _with_nodes(gpu: Gpu, minors: capabilities.Minors) -> Gpu:
+    return dataclasses.replace(
+        gpu,
+        mig_devices=tuple(
+            dataclasses.replace(
+                device,
+                nodes=capabilities.nodes(
+                    minors, gpu.minor, device.gpu_instance, device.compute_instance
+                ),
+            )
+            for device in gpu.mig_devices
+        ),
+    )
 
 
 def _changed(before: Gpu, after: Gpu) -> list[tuple[str, Health]]:
@@ -142,6 +190,7 @@ def _says(inventory: Inventory | None) -> object:
         inventory.problems,
         inventory.stamp.generation,
         inventory.paused_for,
+        inventory.paused_order,
     )
 
 

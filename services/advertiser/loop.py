@@ -10,15 +10,25 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import pathlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from services.advertiser import health, inventory
 from shared.bus import state as bus_state
-from shared.contract.messages import Fact, Intent, Inventory, Stamp, UnreadableError, decode, encode
+from shared.contract.messages import (
+    Fact,
+    Hold,
+    Intent,
+    Inventory,
+    Stamp,
+    UnreadableError,
+    decode,
+    encode,
+)
 from shared.domain.gpu import Hardware
-from shared.nvml import errors
+from shared.nvml import capabilities, errors
 from shared.nvml.port import GpuEvent
 from shared.runtime import clock, files
 from shared.telemetry import spans
@@ -63,6 +73,7 @@ class Loop:
         stamp: Stamp,
         boot_id: str,
         look_period_s: float,
+        proc: pathlib.Path,
     ) -> None:
         self._nvml = nvml
         self._outlets = outlets
@@ -70,8 +81,12 @@ class Loop:
         self._stamp = stamp
         self._boot_id = boot_id
         self._look_period_s = look_period_s
+        self._proc = proc
+        self._minors: capabilities.Minors = {}
         self._state = inventory.State()
         self._intent: bus_state.Received[Intent] | None = None
+        self._hold: Hold | None = None
+        self._paused: Hold | None = None  # the hold for which NVML is let go
         self._heard_ns = 0  # when an intent came that no inventory answers yet
         self._events: list[GpuEvent] = []
         self._said = ""  # the last complaint: the same one again is no news
@@ -80,6 +95,11 @@ class Loop:
     def on_intent(self, received: bus_state.Received[Intent]) -> None:
         """Take the newest intent; the next look applies it."""
         self._intent, self._heard_ns = received, clock.now_ns()
+        self._wake.set()
+
+    def on_hold(self, received: bus_state.Received[Hold]) -> None:
+        """Take the agent's newest hold: it may ask for NVML to be let go."""
+        self._hold = received.value
         self._wake.set()
 
     async def run(self) -> None:
@@ -112,7 +132,7 @@ class Loop:
         while True:
             self._wake.clear()
             heard_ns, self._heard_ns = self._heard_ns, 0
-            hardware = await self._look()
+            hardware = await self._look_or_pause()
             if hardware is not None:
                 self._judge(hardware)
                 await self._publish(hardware, heard_ns)
@@ -120,26 +140,43 @@ class Loop:
                 async with asyncio.timeout(self._look_period_s):
                     await self._wake.wait()
 
+    async def _look_or_pause(self) -> Hardware | None:
+        """Look, unless the agent needs NVML to be let go: what is known then goes on standing."""
+        hold = self._hold
+        if hold is None or not hold.release_nvml:
+            self._paused = None
+            return await self._look()
+        if self._paused is None and not await self._let_go():
+            return await self._look()
+        self._paused = hold
+        return inventory.unseen(self._state)
+
     async def _look(self) -> Hardware | None:
         """Look at the hardware; None where nothing can be said about it yet."""
         try:
             await self._nvml.open()
             hardware = await self._nvml.observe()
+            if not self._minors:
+                self._minors = await asyncio.to_thread(capabilities.read, self._proc)
         except errors.AwayError as error:
             self._say(f"no NVML: {error}; looking again every {self._look_period_s:g} s")
             await self._let_go()
+            self._minors = {}
             return inventory.without_driver(self._state, f"no NVML: {error}")
         except errors.NvmlError as error:
             self._say(f"NVML cannot say which GPUs there are: {error}")
             return None
         self._said = ""
-        return hardware
+        return inventory.with_nodes(hardware, self._minors)
 
-    async def _let_go(self) -> None:
+    async def _let_go(self) -> bool:
+        """Close NVML; say whether nothing of the driver is held any more."""
         try:
             await self._nvml.close()
         except errors.NvmlError as error:
             self._say(f"NVML stays open: {error}")
+            return False
+        return True
 
     def _say(self, sentence: str) -> None:
         if sentence != self._said:
@@ -163,7 +200,9 @@ class Loop:
 
     async def _publish(self, hardware: Hardware, heard_ns: int) -> None:
         intent = self._intent.value if self._intent else None
-        content = inventory.after_look(self._state, hardware, intent, self._stamp, clock.now_ns())
+        content = inventory.after_look(
+            self._state, hardware, intent, self._stamp, clock.now_ns(), paused=self._paused
+        )
         if content is None:
             return
         cause = self._cause(content, heard_ns)

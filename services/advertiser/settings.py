@@ -23,4 +23,7 @@ class AdvertiserSettings(settings.NodeBusSettings):
     call_deadline_s: float = Field(
         default=5.0, gt=0, description="seconds after which a GPU that does not answer is silent"
     )
+    proc_root: pathlib.Path = Field(
+        default=pathlib.Path("/proc"), description="where the host's /proc is mounted"
+    )
     boot_id_path: str = Field(default=boot.KERNEL_BOOT_ID, description="file with the boot id")

@@ -12,8 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from services.reconfigurer.agent import sight as sights
 from services.reconfigurer.agent import steps
+from services.reconfigurer.agent.memory import Reason
 from shared.contract.messages import Drift, MigPolicy, Phase
 from shared.domain import slots
+from shared.geometry.board import Layout
 from shared.nvml.clients import Client
 from tests.support import cuts
 from tests.support.mig_world import SECOND, CrashedError, SimGpu, World
@@ -39,7 +41,7 @@ class Agent(RuleBasedStateMachine):
     @initialize(
         first=st.sampled_from(LAYOUTS), second=st.sampled_from(LAYOUTS), whole=st.booleans()
     )
-    def some_layouts(self, first: cuts.Layout, second: cuts.Layout, whole: bool) -> None:
+    def some_layouts(self, first: Layout, second: Layout, whole: bool) -> None:
         self.world = World(gpus=3)
         self.world.cut(0, *first)
         if whole:
@@ -250,7 +252,7 @@ class Agent(RuleBasedStateMachine):
                 said = self.world.play()
         assert self.world.intent is not None
         nothing = not self.world.intent.mig_config
-        refused = said.reason is not None and said.reason.value == "Refused"
+        refused = said.reason == Reason.REFUSED
         assert said.phase is Phase.SUCCESS or nothing or refused, said
         assert not self.world.hold.recut or refused, "a hold is left"
         if said.phase is Phase.SUCCESS:

@@ -18,19 +18,19 @@ from services.reconfigurer.agent.view import (
     Limits,
     Outcome,
     Reboot,
-    Said,
     View,
-    Withholding,
 )
 from shared.contract.generation import Generation
 from shared.contract.messages import (
     ConfigState,
+    Hold,
     Intent,
     Inventory,
     Ledger,
     LedgerRow,
     MigPolicy,
     Phase,
+    Progress,
     Source,
 )
 from shared.domain import slots
@@ -101,13 +101,13 @@ class World:
         self.memory = Memory(boot_id="boot-1")
         self.intent: Intent | None = None
         self.generation = Generation(1, 0)
-        self.hold = Withholding()
+        self.hold = Hold(stamp=hardware.stamp())
         self.hold_generation = Generation()
-        self.said: Said | None = None
-        self.told: list[Said] = []
+        self.said: Progress | None = None
+        self.told: list[Progress] = []
         self.inventory: Inventory | None = None
         self.ledger: Ledger | None = None
-        self.allocator_hold = Withholding()
+        self.allocator_hold = Hold(stamp=hardware.stamp())
         self.allocator_generation = Generation()
         self.policy = MigPolicy()
         self.refuse: Callable[[SimGpu, steps.Step], bool] = lambda _gpu, _step: False
@@ -279,6 +279,7 @@ class World:
         return View(
             memory=self.memory,
             now_ns=self.now_ns,
+            stamp=hardware.stamp(self.generation),
             intent=self.intent,
             inventory=self.inventory,
             ledger=self.ledger,
@@ -296,8 +297,8 @@ class World:
         if decision.hold is not None:
             self.hold, self.hold_generation = decision.hold, self.generation
         self._die("before the progress")
-        self.said = decision.said
-        if not self.told or self.told[-1] != decision.said:
+        if decision.said is not None and decision.said != self.said:
+            self.said = decision.said
             self.told.append(decision.said)
         self._die("before the act")
         if isinstance(decision.act, Apply):
@@ -325,7 +326,7 @@ class World:
             gpu.instances.clear()
             gpu.on = gpu.pending
         self.memory = resumed(self.memory, f"boot-{self.boot}")
-        self.hold = Withholding()
+        self.hold = Hold(stamp=hardware.stamp())
         self.inventory = self.ledger = None
         self.allocate_hold()
         self.advertise()
@@ -393,7 +394,7 @@ class World:
             self.advertise()
             self.allocate_hold()
 
-    def play(self, rounds: int = 40) -> Said:
+    def play(self, rounds: int = 40) -> Progress:
         """Rounds until nothing new is said and nothing done."""
         quiet = 0
         for _ in range(rounds):

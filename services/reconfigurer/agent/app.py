@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 
-from services.reconfigurer.agent import loop
+from services.reconfigurer.agent import executor, journal, looking, loop, reboot
+from services.reconfigurer.agent.memory import Memory
 from services.reconfigurer.agent.settings import AgentSettings
+from services.reconfigurer.agent.view import SECOND, Limits
 from shared.bus import connection, logs, state
-from shared.contract import table
-from shared.contract.messages import Intent, Inventory, Progress
-from shared.runtime import locks
-from shared.telemetry import setup
+from shared.contract import messages, table
+from shared.contract.messages import Hold, Intent, Inventory, Ledger, Progress
+from shared.nvml import changes, driver, reset, threads, writing
+from shared.runtime import boot, locks
+from shared.telemetry import setup, spans
 
 SERVICE = table.Role.AGENT
+LISTEN_S = 0.1  # the agent hears no XIDs, and NVML is let go within this time
 
 
 async def serve(settings: AgentSettings) -> None:
@@ -25,23 +29,62 @@ async def serve(settings: AgentSettings) -> None:
         connection.open_bus(settings.bus_url, settings.login, SERVICE, node) as bus,
         asyncio.TaskGroup() as tasks,
     ):
-        spans = logs.SpanWriter(bus, node, SERVICE)
-        telemetry.sink = spans.add
+        sent = logs.SpanWriter(bus, node, SERVICE)
+        telemetry.sink = sent.add
         progress: state.StateWriter[Progress] = state.StateWriter(
             bus, table.bucket("progress"), node
         )
-        agent = loop.Loop(bus.stamp(node), progress.put, telemetry)
+        hold: state.StateWriter[Hold] = state.StateWriter(bus, table.bucket("hold"), node)
+        agent = await _agent(settings, bus, telemetry, hold, progress)
         intents: state.StateReader[Intent] = state.StateReader(
             bus, table.bucket("intent"), node, agent.on_intent
         )
         inventories: state.StateReader[Inventory] = state.StateReader(
             bus, table.bucket("inventory"), node, agent.on_inventory
         )
-        agent.say()
+        ledgers: state.StateReader[Ledger] = state.StateReader(
+            bus, table.bucket("ledger"), node, agent.on_ledger
+        )
         for work, name in (
             (intents.run(), "read intent"),
             (inventories.run(), "read inventory"),
+            (ledgers.run(), "read ledger"),
+            (hold.run(), "write hold"),
             (progress.run(), "write progress"),
-            (spans.run(), "write spans"),
+            (sent.run(), "write spans"),
+            (agent.run(), "change layouts"),
         ):
             tasks.create_task(work, name=name)
+
+
+async def _agent(
+    settings: AgentSettings,
+    bus: connection.Bus,
+    telemetry: spans.Telemetry,
+    hold: state.StateWriter[Hold],
+    progress: state.StateWriter[Progress],
+) -> loop.Loop:
+    nvml = threads.Nvml(driver.PynvmlDriver(), listen_s=LISTEN_S)
+    hands = changes.Changes(nvml, writing.PynvmlWriter(), deadline_s=settings.write_deadline_s)
+    eye = looking.Eye(nvml, hands)
+    boot_id = await asyncio.to_thread(boot.boot_id, settings.boot_id_path)
+    await asyncio.to_thread(messages.prepare, (Memory,))
+    return loop.Loop(
+        loop.Parts(
+            store=journal.Journal(settings.state_dir / "agent-journal.json", boot_id),
+            hardware=eye,
+            worker=executor.Executor(
+                eye, hands, telemetry, reset=reset.reset, proc=settings.proc_root
+            ),
+            hold=hold.put,
+            progress=progress.put,
+            reboot=reboot.Rebooter(settings.reboot_command, settings.reboot_grace_s, telemetry),
+        ),
+        telemetry,
+        stamp=bus.stamp(settings.node_name),
+        limits=Limits(
+            hold_ns=int(settings.hold_limit_s * SECOND),
+            first_retry_ns=int(settings.retry_first_s * SECOND),
+            longest_retry_ns=int(settings.retry_most_s * SECOND),
+        ),
+    )

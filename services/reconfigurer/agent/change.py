@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import dataclasses
 
-from services.reconfigurer.agent import cutting, ending, holders, plan, words
+from services.reconfigurer.agent import cutting, ending, holders, plan, progress, words
 from services.reconfigurer.agent import sight as sights
 from services.reconfigurer.agent.ending import decision
 from services.reconfigurer.agent.memory import Change, Failure, Part, Reason
 from services.reconfigurer.agent.plan import Goal
 from services.reconfigurer.agent.sight import GpuSight
-from services.reconfigurer.agent.view import Decision, Said, View
-from shared.contract.messages import Drift, Inventory, Ledger, Phase
+from services.reconfigurer.agent.view import Decision, View
+from shared.contract.messages import Drift, Phase, Progress
 from shared.domain.errors import RefusedError
 from shared.geometry.config import Wanted
 from shared.nvml.port import GpuInstance
 
-NO_INTENT = "no intent has arrived: the controller has not said what this node shall be"
 NO_HARDWARE = "NVML is away: the agent cannot see this node's GPUs and looks again"
 NOT_TOLD = "the advertiser has not answered the newest intent, or the allocator wrote no ledger yet"
 COMPONENTS = tuple(
@@ -42,20 +41,36 @@ COMPONENTS = tuple(
 def decide(view: View) -> Decision:
     """Say what comes next."""
     if view.intent is None:
-        return Decision(memory=view.memory, said=Said(phase=Phase.IDLE, sentence=NO_INTENT))
+        return Decision(memory=view.memory)
+    idle = Progress(
+        stamp=view.stamp,
+        phase=Phase.IDLE,
+        sentence=progress.nothing_to_do(view.intent, view.inventory),
+    )
     if view.seen is None:
-        return Decision(memory=view.memory, said=Said(phase=Phase.IDLE, sentence=NO_HARDWARE))
+        return _blind(view, idle)
     if not view.intent.mig_config:
-        return _unwanted(view, Said(phase=Phase.IDLE, sentence="no MIG layout is wanted"))
+        return _unwanted(view, idle)
     try:
         goal = plan.goal_of(view.intent, view.seen)
     except RefusedError as refused:
-        said = Said(phase=Phase.FAILED, reason=Reason.REFUSED, sentence=str(refused))
+        said = Progress(
+            stamp=view.stamp, phase=Phase.FAILED, reason=Reason.REFUSED, sentence=str(refused)
+        )
         return _unwanted(view, said)
     return _pursue(view, goal)
 
 
-def _unwanted(view: View, said: Said) -> Decision:
+def _blind(view: View, idle: Progress) -> Decision:
+    """Without a look nothing changes; what was said of a change in hand goes on standing."""
+    if view.memory.change is not None:
+        return Decision(memory=view.memory)
+    wanted = view.intent is not None and view.intent.mig_config
+    said = Progress(stamp=view.stamp, phase=Phase.IDLE, sentence=NO_HARDWARE) if wanted else idle
+    return Decision(memory=view.memory, said=said)
+
+
+def _unwanted(view: View, said: Progress) -> Decision:
     """Nothing can be aimed at: what has been begun is undone, else all is let go."""
     change = view.memory.change
     if change is not None and change.begun:
@@ -96,8 +111,10 @@ def _start(view: View, goal: Goal) -> Decision:
         return ending.drifted(view, goal, ready)
     inventory, ledger = view.inventory, view.ledger
     if inventory is None or ledger is None or inventory.stamp.generation < view.generation:
-        return decision(view, view.memory, Said(phase=Phase.IDLE, sentence=NOT_TOLD))
-    change = _planned(view, goal, ready, inventory, ledger)
+        return decision(
+            view, view.memory, Progress(stamp=view.stamp, phase=Phase.IDLE, sentence=NOT_TOLD)
+        )
+    change = _planned(view, goal, ready, holders.by_device(ledger))
     memory = dataclasses.replace(view.memory, change=change, order=change.order)
     return _make_room(dataclasses.replace(view, memory=memory), change)
 
@@ -124,11 +141,8 @@ def _is_drift(view: View, goal: Goal) -> bool:
     return view.memory.settled == goal and policy is Drift.REPORT
 
 
-def _planned(
-    view: View, goal: Goal, ready: tuple[GpuSight, ...], inventory: Inventory, ledger: Ledger
-) -> Change:
+def _planned(view: View, goal: Goal, ready: tuple[GpuSight, ...], people: plan.Holders) -> Change:
     wanted = dict(goal)
-    people = holders.by_device(ledger)
     before = {each.uuid: each.former for each in view.memory.closed}
     parts = tuple(
         Part(
@@ -137,15 +151,13 @@ def _planned(
         )
         for each in ready
     )
-    change = Change(
+    return Change(
         order=max(view.memory.order + 1, view.now_ns),
         generation=view.generation,
         goal=goal,
         parts=parts,
         traceparent=view.traceparent,
     )
-    slots = holders.withheld(inventory, ledger, change.recut, change.kept)
-    return dataclasses.replace(change, slots=slots)
 
 
 def _of_now(view: View, change: Change) -> Change:
@@ -181,6 +193,7 @@ def _devices(instances: list[GpuInstance]) -> set[str]:
 
 def _make_room(view: View, change: Change) -> Decision:
     """Before the first write: have the controller prepare, withhold, wait until nobody is there."""
+    change = _with_slots(view, change)
     intent = view.intent
     answered = intent is not None and (
         (intent.prepared_for, intent.prepared_order) == (change.generation, change.order)
@@ -198,9 +211,18 @@ def _make_room(view: View, change: Change) -> Decision:
     return cutting.wait(view, change, missing)
 
 
+def _with_slots(view: View, change: Change) -> Change:
+    """Name the slots that are to be withheld, as long as they are not."""
+    if change.held_ns or view.inventory is None or view.ledger is None:
+        return change
+    slots = holders.withheld(view.inventory, view.ledger, change.recut, change.kept)
+    return dataclasses.replace(change, slots=slots)
+
+
 def _prepare(view: View, change: Change) -> Decision:
     what = "; ".join(words.plan(part.plan) for part in change.parts)
-    said = Said(
+    said = Progress(
+        stamp=view.stamp,
         phase=Phase.PREPARE,
         sentence=f"{what}; the controller prepares the node",
         order=change.order,

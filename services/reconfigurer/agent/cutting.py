@@ -15,8 +15,8 @@ from services.reconfigurer.agent.ending import decision
 from services.reconfigurer.agent.memory import Change, Memory, Part, Reason
 from services.reconfigurer.agent.plan import GpuPlan
 from services.reconfigurer.agent.sight import GpuSight
-from services.reconfigurer.agent.view import Apply, Decision, Outcome, Reboot, Said, View
-from shared.contract.messages import LedgerRow, Phase
+from services.reconfigurer.agent.view import Apply, Decision, Outcome, Reboot, View
+from shared.contract.messages import LedgerRow, Phase, Progress
 from shared.geometry import why
 from shared.geometry.config import Wanted
 
@@ -66,7 +66,8 @@ def wait(view: View, change: Change, lacking: str) -> Decision:
         sentence = f"{lacking}, and the time for it is over"
         view = dataclasses.replace(view, memory=_with(view.memory, change))
         return ending.failed(view, change, Reason.HOLD_TIMEOUT, sentence)
-    said = Said(
+    said = Progress(
+        stamp=view.stamp,
         phase=Phase.HOLDING,
         sentence=lacking,
         order=change.order,
@@ -160,7 +161,9 @@ def _apply(view: View, change: Change, found: GpuPlan) -> Decision:
     step = words.plan(found)
     change = dataclasses.replace(change, begun=True, step=step)
     memory = dataclasses.replace(_with(view.memory, change), settled=None)
-    said = Said(phase=Phase.APPLYING, sentence=step, order=change.order, step=step)
+    said = Progress(
+        stamp=view.stamp, phase=Phase.APPLYING, sentence=step, order=change.order, step=step
+    )
     return decision(view, memory, said, act=Apply(found))
 
 
@@ -180,7 +183,9 @@ def _boot_or_go_back(view: View, change: Change) -> Decision | None:
     memory = dataclasses.replace(
         _with(view.memory, change), rebooted=(*others, change.goal), settled=None
     )
-    said = Said(phase=Phase.REBOOTING, sentence=step, order=change.order, step=step)
+    said = Progress(
+        stamp=view.stamp, phase=Phase.REBOOTING, sentence=step, order=change.order, step=step
+    )
     return decision(view, memory, said, act=Reboot())
 
 

@@ -10,16 +10,16 @@ from services.reconfigurer.agent import words
 from services.reconfigurer.agent.memory import Change, Closed, Failure, Memory, Part, Reason
 from services.reconfigurer.agent.plan import Goal
 from services.reconfigurer.agent.sight import GpuSight
-from services.reconfigurer.agent.view import Act, Decision, Said, View, Withholding
-from shared.contract.messages import Phase
+from services.reconfigurer.agent.view import Act, Decision, View
+from shared.contract.messages import Hold, Phase, Progress
 from shared.geometry.config import Wanted
 
 
 def decision(
-    view: View, memory: Memory, said: Said, act: Act | None = None, wake_ns: int | None = None
+    view: View, memory: Memory, said: Progress, act: Act | None = None, wake_ns: int | None = None
 ) -> Decision:
     """Join what is said with the hold that follows from the memory."""
-    return Decision(memory=memory, said=said, hold=_withholding(memory), act=act, wake_ns=wake_ns)
+    return Decision(memory=memory, said=said, hold=_hold(view, memory), act=act, wake_ns=wake_ns)
 
 
 def without(view: View) -> View:
@@ -46,7 +46,9 @@ def succeeded(view: View, goal: Goal) -> Decision:
         rebooted=tuple(each for each in view.memory.rebooted if each != goal),
     )
     sentence = words.goal(goal, view.seen or ()) or "no GPU of this node is meant"
-    return decision(view, memory, Said(phase=Phase.SUCCESS, sentence=sentence))
+    return decision(
+        view, memory, Progress(stamp=view.stamp, phase=Phase.SUCCESS, sentence=sentence)
+    )
 
 
 def unavailable(view: View, goal: Goal, differing: Sequence[GpuSight]) -> Decision:
@@ -56,7 +58,9 @@ def unavailable(view: View, goal: Goal, differing: Sequence[GpuSight]) -> Decisi
         f"{each} cannot become {words.layout(wanted[each.uuid])}: {each.trouble}"
         for each in differing
     )
-    said = Said(phase=Phase.FAILED, reason=Reason.GPU_UNAVAILABLE, sentence=sentence)
+    said = Progress(
+        stamp=view.stamp, phase=Phase.FAILED, reason=Reason.GPU_UNAVAILABLE, sentence=sentence
+    )
     return decision(view, view.memory, said)
 
 
@@ -68,7 +72,8 @@ def drifted(view: View, goal: Goal, differing: Sequence[GpuSight]) -> Decision:
         f" {words.layout(wanted[each.uuid])}"
         for each in differing
     )
-    said = Said(
+    said = Progress(
+        stamp=view.stamp,
         phase=Phase.FAILED,
         reason=Reason.DRIFT,
         sentence=f"{sentence}; undo it, or set the drift policy to repair",
@@ -97,7 +102,9 @@ def failed(
 
 def stays_failed(view: View, failure: Failure) -> Decision:
     """Say again why a goal was not reached."""
-    said = Said(phase=Phase.FAILED, reason=failure.reason, sentence=failure.sentence)
+    said = Progress(
+        stamp=view.stamp, phase=Phase.FAILED, reason=failure.reason, sentence=failure.sentence
+    )
     memory = dataclasses.replace(view.memory, failure=failure)
     return decision(view, memory, said, wake_ns=failure.retry_ns)
 
@@ -129,15 +136,18 @@ def _is_one_of(sight: GpuSight | None, layouts: Sequence[Wanted]) -> bool:
     return sight is not None and any(sights.is_as(sight, each) for each in layouts)
 
 
-def _withholding(memory: Memory) -> Withholding:
+def _hold(view: View, memory: Memory) -> Hold:
     """The hold of a change that has one, and of GPUs that a failure has left closed."""
     change = memory.change if memory.change and memory.change.held_ns else None
     recut = change.recut if change else ()
     closed = [each for each in memory.closed if each.uuid not in recut]
     if change is None and not closed:
-        return Withholding()
+        return Hold(
+            stamp=view.stamp,
+        )
     kept = (change.kept if change else ()) + tuple(d for each in closed for d in each.kept)
-    return Withholding(
+    return Hold(
+        stamp=view.stamp,
         order=change.order if change else memory.order,
         slots=change.slots if change else (),
         recut=(*recut, *(each.uuid for each in closed)),

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from services.reconfigurer.agent.memory import Memory, Reason
 from services.reconfigurer.agent.plan import GpuPlan
 from services.reconfigurer.agent.sight import GpuSight
-from shared.contract.generation import NONE, Generation
-from shared.contract.messages import Intent, Inventory, Ledger, Phase
-from shared.domain.slots import Holder
+from shared.contract.generation import Generation
+from shared.contract.messages import Hold, Intent, Inventory, Ledger, Progress, Stamp
 from shared.nvml.clients import Client
 
 SECOND = 1_000_000_000
@@ -31,13 +30,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Everything that is known. `seen` is None while NVML is away.
+    """Everything that is known; `stamp` is for what is published.
 
-    `clients` are those of the last failure's clients that are still there.
+    `seen` is None while NVML is away. `clients` are those of the last failure's clients that are
+    still there.
     """
 
     memory: Memory
     now_ns: int
+    stamp: Stamp
     intent: Intent | None = None
     traceparent: str = ""
     inventory: Inventory | None = None
@@ -49,38 +50,12 @@ class View:
     @property
     def generation(self) -> Generation:
         """The newest generation that is wanted."""
-        return self.intent.stamp.generation if self.intent else NONE
+        return self.stamp.generation
 
     @property
     def sights(self) -> Mapping[str, GpuSight]:
         """The GPUs by UUID."""
         return {each.uuid: each for each in self.seen or ()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What goes into a Progress."""
-
-    phase: Phase
-    sentence: str
-    reason: Reason | None = None
-    order: int = 0
-    slots: tuple[str, ...] = ()
-    blockers: tuple[Holder, ...] = ()
-    components: tuple[str, ...] = ()
-    step: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Withholding:
-    """What goes into a Hold; without `recut` nothing is withheld."""
-
-    order: int = 0
-    slots: tuple[str, ...] = ()
-    recut: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    release_nvml: bool = False
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +75,14 @@ Act = Apply | Reboot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What is to be remembered, published and done; `hold` None leaves the published one alone."""
+    """What is to be remembered, published and done.
+
+    `said` and `hold` None leave alone what is published.
+    """
 
     memory: Memory
-    said: Said
-    hold: Withholding | None = None
+    said: Progress | None = None
+    hold: Hold | None = None
     act: Act | None = None
     wake_ns: int | None = None
 

@@ -1,0 +1,49 @@
+"""Two memories, one after the other → the spans of what has ended between them.
+
+Every span of a change is a child of the intent's, whose trace the memory keeps: so it is one trace
+over a restart of the agent. `loop` calls it when a memory has been written.
+"""
+
+from __future__ import annotations
+
+from services.reconfigurer.agent import words
+from services.reconfigurer.agent.memory import Change, Memory
+from shared.telemetry import spans
+
+
+def tell(telemetry: spans.Telemetry, before: Memory, after: Memory) -> None:
+    """Leave a span of a plan that was made, of a wait that is over, of a change that has ended."""
+    former, change = before.change, after.change
+    if change is not None and (former is None or former.order != change.order):
+        _planned(telemetry, change)
+    if change is not None and change.begun and not (former is not None and former.begun):
+        step = telemetry.begin("empty slots", change.traceparent, start_ns=change.held_ns)
+        telemetry.end(step, attributes={"slots": len(change.slots)})
+    if former is not None and change is None:
+        _ended(telemetry, former, after)
+
+
+def _planned(telemetry: spans.Telemetry, change: Change) -> None:
+    step = telemetry.begin("plan layout", change.traceparent)
+    telemetry.end(
+        step,
+        attributes={
+            "plan": "; ".join(words.plan(part.plan) for part in change.parts),
+            "gpus": len(change.parts),
+            "instances.kept": sum(len(part.plan.kept) for part in change.parts),
+            "instances.destroyed": sum(len(part.plan.destroy) for part in change.parts),
+            "instances.created": sum(len(part.plan.create) for part in change.parts),
+        },
+    )
+
+
+def _ended(telemetry: spans.Telemetry, former: Change, after: Memory) -> None:
+    """The whole of an attempt; its order is the moment when it was planned."""
+    step = telemetry.begin("change layout", former.traceparent, start_ns=former.order)
+    failure = after.failure
+    error = f"{failure.reason}: {failure.sentence}" if failure is not None else ""
+    attributes: dict[str, spans.Attribute] = {
+        "generation": str(former.generation),
+        "step": former.step,
+    }
+    telemetry.end(step, attributes=attributes, error=error)
