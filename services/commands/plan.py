@@ -13,7 +13,7 @@ from services.commands import access, plan_choice, plan_gpus, plan_mig, plan_sta
 from services.views import console as view
 from services.views import planned, planned_lines
 from shared.domain.errors import Place, Problem, RefusedError
-from shared.domain.sharing import UNSHARED, SharingConfig, SourceKind
+from shared.domain.sharing import SharingConfig, SourceKind
 from shared.sharing import load, manifest, select, shares
 
 
@@ -73,14 +73,16 @@ def _plan(arguments: argparse.Namespace) -> planned.Plan:
     found = plan_gpus.made(plan_gpus.models(arguments.gpus), state)
     gpus = tuple(board.gpu for board in found)
     labels = plan_choice.labels(arguments.node_labels)
-    choice = plan_choice.read(_optional(arguments.values))
+    values = plan_choice.read(_optional(arguments.values))
     cut = plan_mig.Done(found)
     if arguments.mig_config:
         with _about(arguments.mig or arguments.mig_config):
             cut = plan_mig.cut(mig, arguments.mig_config, found, state)
     with _about(arguments.sharing):
         key, config = _config(
-            body, lambda keys: plan_choice.choose(keys, arguments.key, labels, gpus, choice)
+            body,
+            lambda keys: plan_choice.choose(keys, arguments.key, labels, gpus, values.choice),
+            values.unshared,
         )
         wanted = shares.shares(tuple(board.gpu for board in cut.boards), config).shares
         held = plan_state.holders(plan_state.without(state, cut.evictions), gpus, wanted)
@@ -108,21 +110,21 @@ def _refuse(arguments: argparse.Namespace, refusal: _Refusal) -> int:
 
 
 def _config(
-    body: str, choose: Callable[[Collection[str]], select.Selected]
+    body: str, choose: Callable[[Collection[str]], select.Selected], unshared: SharingConfig
 ) -> tuple[str, SharingConfig]:
     """Return the chosen key ("" for a bare text) and what its text says, placed in the file."""
     texts = manifest.texts(body)
     if texts is None:
-        return "", load.load(body)
+        return "", load.load(body, unshared)
     chosen = choose(texts.keys())
     if chosen.kind is SourceKind.NONE:
         warning = Problem("data", 0, 0, chosen.sentence)
-        return "", dataclasses.replace(UNSHARED, warnings=(warning,))
+        return "", dataclasses.replace(unshared, warnings=(warning,))
     if not chosen.found:
         raise RefusedError((Problem("data", 0, 0, chosen.sentence),))
     text = texts[chosen.key]
     try:
-        return chosen.key, _placed(load.load(text.text), text)
+        return chosen.key, _placed(load.load(text.text, unshared), text)
     except RefusedError as error:
         raise RefusedError(tuple(text.placed(problem) for problem in error.problems)) from None
 

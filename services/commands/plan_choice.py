@@ -23,8 +23,8 @@ class ChoiceError(ValueError):
     """Flags or a file of values that choose nothing; the text says what to write."""
 
 
-def read(text: str) -> select.Choice:
-    """Read how keys are chosen from a file with chart values; no text is the chart's defaults.
+def read(text: str) -> settings.ControllerSettings:
+    """Read a file with chart values as the controller would; no text is the chart's defaults.
 
     Raises:
         ChoiceError: it is wrong, with the first mistake.
@@ -42,7 +42,7 @@ def read(text: str) -> select.Choice:
             for field in settings.ControllerSettings.model_fields
             if runtime.variable_of(field) in variables
         }
-        return settings.ControllerSettings.model_validate(by_field).choice
+        return settings.ControllerSettings.model_validate(by_field)
     except RefusedError as refused:
         raise ChoiceError(f"the values, {refused.problems[0].sentence()}") from None
     except pydantic.ValidationError as error:

@@ -23,7 +23,7 @@ _POLICIES = (AllocationPolicy.DISTRIBUTED, AllocationPolicy.PACKED)  # those tha
 class Flags:
     """What the flags say about sharing, and the fields nothing here acts on."""
 
-    mig_strategy: MigStrategy = MigStrategy.NONE
+    mig_strategy: MigStrategy | None = None
     policy: AllocationPolicy | None = None
     policy_field: Field | None = None
     unused: list[Field] = field(default_factory=list)

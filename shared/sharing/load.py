@@ -20,8 +20,13 @@ _LATER = ("health", "vram", "injectCudaVisibleDevices")
 NOTHING_SHARED = "the text shares nothing: every GPU is advertised whole"
 
 
-def load(text: str) -> SharingConfig:
+def load(text: str, unshared: SharingConfig = UNSHARED) -> SharingConfig:
     """Read a sharing text.
+
+    Args:
+        text: what stands under a key of the ConfigMap.
+        unshared: what a text that says nothing means; others get its MIG strategy and allocation
+            policy where they are silent.
 
     Raises:
         RefusedError: with every problem of the text, in reading order.
@@ -31,8 +36,8 @@ def load(text: str) -> SharingConfig:
     if root is None:
         findings.settle()
         nothing = Problem("", 0, 0, NOTHING_SHARED)
-        return dataclasses.replace(UNSHARED, warnings=(nothing,))
-    config = _config(root, findings)
+        return dataclasses.replace(unshared, warnings=(nothing,))
+    config = _config(root, findings, unshared)
     findings.settle()
     if config.strategy is Strategy.NONE:
         findings.warn(root.place, "", NOTHING_SHARED)
@@ -51,7 +56,7 @@ def _single_document(text: str, findings: Findings) -> Field | None:
     return Field("", documents[0], findings, documents[0].place)
 
 
-def _config(root: Field, findings: Findings) -> SharingConfig:
+def _config(root: Field, findings: Findings, unshared: SharingConfig) -> SharingConfig:
     if not isinstance(root.node, tree.Mapping):
         message = f"found {root.found()}, accepted is a mapping with version, flags and sharing"
         findings.stop(root.place, "", message, "write version: v1 and sharing: …")
@@ -59,10 +64,11 @@ def _config(root: Field, findings: Findings) -> SharingConfig:
     if "version" in fields and not fields["version"].is_null:
         fields["version"].choice(("v1",))
     stated = flags.read(fields)
-    policy = _policy(fields, stated)
+    policy = _policy(fields, stated) or unshared.allocation_policy
+    mig_strategy = stated.mig_strategy or unshared.mig_strategy
     strategy, section = _sharing(fields)
     if strategy is Strategy.NONE:
-        return SharingConfig(mig_strategy=stated.mig_strategy, allocation_policy=policy)
+        return SharingConfig(mig_strategy=mig_strategy, allocation_policy=policy)
     fail_requests = section.fail_requests
     if fail_requests is None:  # as NVIDIA's plugin has it
         fail_requests = strategy is Strategy.MPS
@@ -70,7 +76,7 @@ def _config(root: Field, findings: Findings) -> SharingConfig:
         strategy=strategy,
         resources=section.resources,
         fail_requests_greater_than_one=fail_requests,
-        mig_strategy=stated.mig_strategy,
+        mig_strategy=mig_strategy,
         allocation_policy=policy,
     )
 
@@ -98,22 +104,21 @@ def _key_order(field: Field) -> tuple[int, int]:
     return place.line, place.column
 
 
-def _policy(fields: Mapping[str, Field], stated: flags.Flags) -> AllocationPolicy:
+def _policy(fields: Mapping[str, Field], stated: flags.Flags) -> AllocationPolicy | None:
     """Read our own section; its allocation policy and NVIDIA's flag must not contradict."""
-    default = stated.policy or AllocationPolicy.DISTRIBUTED
     ours = fields.get("slicewire")
     if ours is None or ours.is_null:
-        return default
+        return stated.policy
     found = ours.mapping("slicewire")
     for name in _LATER:
         if name in found:
             found[name].report_key(f"{name} is not supported by this version", "leave it out")
     if "allocationPolicy" not in found:
-        return default
+        return stated.policy
     field = found["allocationPolicy"]
     policy = field.member(AllocationPolicy)
     if policy is not None and stated.policy_field is not None and policy is not stated.policy:
         other = stated.policy_field
         message = f"contradicts {other.path} on line {other.place.line}: {other.found()}"
         field.report(message, "keep one of the two")
-    return policy or default
+    return policy or stated.policy

@@ -20,6 +20,7 @@ from shared import version
 from shared.contract import names
 from shared.contract.messages import Drift, MigPolicy
 from shared.domain.errors import RefusedError
+from shared.domain.sharing import AllocationPolicy, MigStrategy, SharingConfig
 from shared.runtime import settings
 from shared.sharing import select
 
@@ -65,6 +66,8 @@ def test_the_default_values_are_valid() -> None:
         pytest.param("sharing.configMap.name", "Sharing_Config", id="no object name"),
         pytest.param("sharing.labels", "x", id="misspelt"),
         pytest.param("sharing.label", "not a label", id="no label name"),
+        pytest.param("sharing.migStrategy", "mixd", id="no MIG strategy"),
+        pytest.param("sharing.allocationPolicy", "spread", id="no policy"),
         pytest.param("sharing.rules", [{"key": "a"}], id="rule without a condition"),
         pytest.param("sharing.rules", [{"product": "T4"}], id="rule without a key"),
         pytest.param("sharing.rules", [{"pciId": 0x1EB810DE, "key": "t4"}], id="unquoted PCI id"),
@@ -142,6 +145,8 @@ def test_values_become_settings() -> None:
         "sharing": {
             "configMap": {"name": "slices", "create": True, "data": {"any": TEXT}},
             "defaultKey": "any",
+            "migStrategy": "mixed",
+            "allocationPolicy": "packed",
             "rules": [
                 {"pciId": "0x1EB810DE", "key": "t4"},
                 {"labels": {"team": "vision"}, "product": "Tesla-*", "key": "v"},
@@ -164,6 +169,9 @@ def test_values_become_settings() -> None:
     assert found.config_map == "slices"
     assert found.lease_seconds == 3
     assert found.bus_url == "nats://a:1"
+    assert found.unshared == SharingConfig(
+        mig_strategy=MigStrategy.MIXED, allocation_policy=AllocationPolicy.PACKED
+    )
     assert found.choice == select.Choice(
         label=names.CONFIG_LABEL,
         rules=(

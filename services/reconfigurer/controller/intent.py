@@ -15,7 +15,7 @@ from shared.contract import names
 from shared.contract.messages import ConfigState, Intent, Source
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
-from shared.domain.sharing import UNSHARED, SharingConfig, SourceKind, Strategy
+from shared.domain.sharing import SharingConfig, SourceKind, Strategy
 from shared.sharing import select
 
 NOWHERE = Source(kind=SourceKind.NONE)
@@ -47,8 +47,8 @@ class Resolution:
 class _LastGood:
     """What goes on serving where nothing better can be said."""
 
-    sharing: SharingConfig = UNSHARED
-    source: Source = NOWHERE
+    sharing: SharingConfig
+    source: Source
 
     @property
     def words(self) -> str:
@@ -98,7 +98,7 @@ def resolve(
     """
     data = config_map.data
     chosen = select.select(node.labels, gpus, None if data is None else data.keys(), choice)
-    last_good = _last_good(serving, gpus)
+    last_good = _last_good(config_map, gpus, serving)
     if chosen.kind is SourceKind.NONE:
         found = _nothing_selected(chosen, config_map, last_good)
     elif not chosen.found:
@@ -116,7 +116,7 @@ def _text(
 ) -> Resolution:
     """A key was chosen and is there: its text applies, unless it is wrong."""
     where = f"{config_map.name}/{chosen.key}"
-    read = texts.read((config_map.data or {})[chosen.key], gpus)
+    read = config_map.read((config_map.data or {})[chosen.key], gpus)
     if isinstance(read, SharingConfig):
         notes = "".join(f"; note: {warning.sentence()}" for warning in read.warnings)
         return Resolution(
@@ -141,7 +141,7 @@ def _key_missing(
     """Something names a key that is not there: it is applied as soon as it appears."""
     keys = config_map.data or {}
     if not last_good.source.key and select.DEFAULT_KEY in keys:
-        read = texts.read(keys[select.DEFAULT_KEY], gpus)
+        read = config_map.read(keys[select.DEFAULT_KEY], gpus)
         if isinstance(read, SharingConfig):
             source = config_map.source(SourceKind.DEFAULT, select.DEFAULT_KEY)
             last_good = _LastGood(read, source)
@@ -165,11 +165,11 @@ def _nothing_selected(
         if last_good.source.key:
             return _refused(last_good, (problem,), names.CONFIG_NOT_FOUND, kept)
         # Most clusters begin so: nothing is wrong, and `status` says what serves.
-        return Resolution(sharing=UNSHARED, source=NOWHERE, state=ConfigState.UNSHARED)
+        return Resolution(sharing=config_map.unshared, source=NOWHERE, state=ConfigState.UNSHARED)
     if last_good.source.kind is SourceKind.ONLY:
         return _refused(last_good, (problem,), names.CONFIG_NOT_SELECTED, kept)
     return Resolution(
-        sharing=UNSHARED,
+        sharing=config_map.unshared,
         source=NOWHERE,
         state=ConfigState.UNSHARED,
         problems=(problem,),
@@ -191,10 +191,12 @@ def _refused(
     )
 
 
-def _last_good(serving: Intent | None, gpus: tuple[Gpu, ...]) -> _LastGood:
-    """What serves now, unless these GPUs cannot serve it: then it was never good."""
-    if serving is None or texts.misfits(serving.sharing, gpus):
-        return _LastGood()
+def _last_good(
+    config_map: texts.ConfigMap, gpus: tuple[Gpu, ...], serving: Intent | None
+) -> _LastGood:
+    """The text that serves now, unless these GPUs cannot serve it: then it was never good."""
+    if serving is None or not serving.source.key or texts.misfits(serving.sharing, gpus):
+        return _LastGood(config_map.unshared, NOWHERE)
     return _LastGood(serving.sharing, serving.source)
 
 
@@ -208,7 +210,7 @@ def _newest_good(
     version, text = config_map.good.get(chosen.key, ("", ""))
     if not text or last_good.source.key not in ("", chosen.key):
         return last_good
-    read = texts.read(text, gpus)
+    read = config_map.read(text, gpus)
     if not isinstance(read, SharingConfig) or read == last_good.sharing:
         return last_good
     source = config_map.source(chosen.kind, chosen.key)

@@ -19,6 +19,7 @@ from shared.contract import names, table
 from shared.contract.keys import Key
 from shared.contract.messages import Drift, MigPolicy
 from shared.contract.table import Role
+from shared.domain.sharing import AllocationPolicy, MigStrategy, SharingConfig
 from shared.sharing import select, suggest
 
 RULE_FIELDS = {"key": "key", "product": "product", "pciId": "pci_id", "labels": "labels"}
@@ -101,6 +102,15 @@ class ControllerSettings(bus_settings.BusSettings):
     selection_rules: Annotated[tuple[select.Rule, ...], BeforeValidator(read_rules)] = Field(
         default=(), description="rules that choose a key by product, pciId or labels, as JSON"
     )
+    mig_strategy: MigStrategy = Field(
+        default=MigStrategy.NONE,
+        description="how MIG devices are named where a text says nothing: none, single or mixed",
+    )
+    allocation_policy: AllocationPolicy = Field(
+        default=AllocationPolicy.DISTRIBUTED,
+        description="which free slot is proposed where a text says nothing: distributed, packed"
+        " or distinct",
+    )
     mig_config_map: str = Field(
         default="mig", min_length=1, description="name of the ConfigMap with the MIG text"
     )
@@ -163,6 +173,13 @@ class ControllerSettings(bus_settings.BusSettings):
         """How a key is chosen for a node."""
         return select.Choice(
             label=self.config_label, rules=self.selection_rules, key=self.default_key
+        )
+
+    @property
+    def unshared(self) -> SharingConfig:
+        """What nodes without a text serve, and what texts mean where they are silent."""
+        return SharingConfig(
+            mig_strategy=self.mig_strategy, allocation_policy=self.allocation_policy
         )
 
     @property

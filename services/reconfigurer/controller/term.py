@@ -60,7 +60,7 @@ class Term:
         self._fleet = fleet.Fleet(
             config_label=settings.config_label,
             intents={node: received.value for node, received in inherited.items()},
-            config_map=texts.ConfigMap(name=settings.config_map),
+            config_map=texts.ConfigMap(name=settings.config_map, unshared=settings.unshared),
             mig_map=texts.ConfigMap(name=settings.mig_config_map),
         )
         self._writer: bus_fleet.FleetWriter[Intent] = bus_fleet.FleetWriter(bus, standing.INTENT)

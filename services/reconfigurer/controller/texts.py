@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from shared.contract.messages import Source
 from shared.domain.errors import Problem, RefusedError
 from shared.domain.gpu import Gpu
-from shared.domain.sharing import SharingConfig, SourceKind
+from shared.domain.sharing import UNSHARED, SharingConfig, SourceKind
 from shared.sharing import load, shares
 
 TEXTS_KEPT = 128  # read texts
@@ -24,23 +24,33 @@ class ConfigMap:
     """The sharing ConfigMap as the watch shows it; `data` is None where it does not exist.
 
     `good` remembers for each key the newest text that can be read, with its version: a bad text may
-    follow a good one faster than the good one can begin to serve.
+    follow a good one faster than the good one can begin to serve. `unshared` is what a node serves
+    without any text, and what texts mean where they are silent.
     """
 
     name: str
     resource_version: str = ""
     data: Mapping[str, str] | None = None
     good: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    unshared: SharingConfig = UNSHARED
 
     def after(self, before: ConfigMap) -> ConfigMap:
         """The same with what is remembered: its own good texts, and for bad ones those before."""
+        unshared = before.unshared
         if not self.data:
-            return dataclasses.replace(self, good=before.good)
+            return dataclasses.replace(self, good=before.good, unshared=unshared)
         good = {key: found for key, found in before.good.items() if key in self.data}
         for key, text in self.data.items():
-            if isinstance(_loaded(text), SharingConfig):
+            if isinstance(_loaded(text, unshared), SharingConfig):
                 good[key] = (self.resource_version, text)
-        return dataclasses.replace(self, good=good)
+        return dataclasses.replace(self, good=good, unshared=unshared)
+
+    def read(self, text: str, gpus: tuple[Gpu, ...]) -> SharingConfig | tuple[Problem, ...]:
+        """Read one of its texts and hold it against the hardware, once there is an inventory."""
+        read = _loaded(text, self.unshared)
+        if not isinstance(read, SharingConfig):
+            return read
+        return misfits(read, gpus) or read
 
     def source(self, kind: SourceKind, key: str) -> Source:
         """Say that a node's sharing comes from one of the keys."""
@@ -48,18 +58,10 @@ class ConfigMap:
         return Source(kind=kind, config_map=self.name, key=key, resource_version=version)
 
 
-def read(text: str, gpus: tuple[Gpu, ...]) -> SharingConfig | tuple[Problem, ...]:
-    """Read a text and hold it against the hardware, once there is an inventory."""
-    read = _loaded(text)
-    if not isinstance(read, SharingConfig):
-        return read
-    return misfits(read, gpus) or read
-
-
 @functools.lru_cache(maxsize=TEXTS_KEPT)
-def _loaded(text: str) -> SharingConfig | tuple[Problem, ...]:
+def _loaded(text: str, unshared: SharingConfig) -> SharingConfig | tuple[Problem, ...]:
     try:
-        return load.load(text)
+        return load.load(text, unshared)
     except RefusedError as refusal:
         return refusal.problems
 

@@ -20,6 +20,8 @@ FIELDS = {
     "sharing.label": "config_label",
     "sharing.defaultKey": "default_key",
     "sharing.rules": "selection_rules",
+    "sharing.migStrategy": "mig_strategy",
+    "sharing.allocationPolicy": "allocation_policy",
     "mig.configMap.name": "mig_config_map",
     "mig.default": "mig_default",
     "mig.maxUnavailable": "mig_max_unavailable",

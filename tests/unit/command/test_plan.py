@@ -184,11 +184,23 @@ def test_rules_of_the_values_choose_as_for_a_node(
     assert (status, form["key"]) == (0, key)
 
 
+def test_what_a_text_does_not_say_comes_from_the_values(ask: Ask, tmp_path: pathlib.Path) -> None:
+    """The same text, on the same GPUs, under another MIG strategy."""
+    values = tmp_path / "values.yaml"
+    values.write_text("sharing: {migStrategy: mixed}", encoding="utf-8")
+    state = "instances: {0: [{profile: 3g.40gb, start: 4}]}"
+    _, form = ask("version: v1", "a100-80gb", state=state)
+    assert form["resources"] == {"nvidia.com/gpu": 1}
+    _, form = ask("version: v1", "a100-80gb", "--values", str(values), state=state)
+    assert form["resources"] == {"nvidia.com/mig-3g.40gb": 1}
+
+
 @pytest.mark.parametrize(
     ("values", "part"),
     [
         ("sharing: {rule: []}", "the values, sharing.rule: there is no such value (did you mean"),
         ("sharing: {rules: [{key: a}]}", "the values, sharing.rules: Value error, rule 1 states"),
+        ("sharing: {migStrategy: mixd}", "the values, sharing.migStrategy: Input should be 'none'"),
         ("- a", "the values are a mapping"),
         ("a: [", "the values are not YAML"),
     ],

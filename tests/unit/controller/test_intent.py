@@ -12,7 +12,13 @@ from services.reconfigurer.controller.texts import ConfigMap
 from shared.contract import names
 from shared.contract.messages import ConfigState, Intent, Stamp
 from shared.domain.gpu import Gpu
-from shared.domain.sharing import UNSHARED, SourceKind
+from shared.domain.sharing import (
+    UNSHARED,
+    AllocationPolicy,
+    MigStrategy,
+    SharingConfig,
+    SourceKind,
+)
 from shared.sharing import select
 from tests.support import hardware
 
@@ -211,6 +217,27 @@ def test_a_key_that_was_good_once_does_not_displace_what_another_key_serves() ->
     other = published(resolved({"other": text(2)}, "other"))
     found = intent.resolve(node, GPUS, edited(text(4), BAD), CHOICE, other)
     assert (replicas(found), found.source.key) == (2, "other")
+
+
+def test_what_texts_do_not_say_comes_from_the_values() -> None:
+    """MIG strategy and allocation policy of texts that are silent, and of nodes without one."""
+    values = SharingConfig(
+        mig_strategy=MigStrategy.MIXED, allocation_policy=AllocationPolicy.PACKED
+    )
+    before = ConfigMap(name="sharing", unshared=values)
+    said = text(4) + "flags: {migStrategy: single}\nslicewire: {allocationPolicy: distinct}\n"
+    node = nodes.Node(name="gpu-a", labels={LABEL: "any"})
+    for each, expected in (
+        (None, (MigStrategy.MIXED, AllocationPolicy.PACKED)),
+        ("version: v1", (MigStrategy.MIXED, AllocationPolicy.PACKED)),
+        (text(4), (MigStrategy.MIXED, AllocationPolicy.PACKED)),
+        (said, (MigStrategy.SINGLE, AllocationPolicy.DISTINCT)),
+        (BAD, (MigStrategy.MIXED, AllocationPolicy.PACKED)),
+    ):
+        data = None if each is None else {"any": each}
+        now = ConfigMap(name="sharing", data=data).after(before)
+        sharing = intent.resolve(node, GPUS, now, CHOICE, None).sharing
+        assert (sharing.mig_strategy, sharing.allocation_policy) == expected
 
 
 def test_a_text_that_these_gpus_cannot_serve_is_refused_like_a_bad_one() -> None:
