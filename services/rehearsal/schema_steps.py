@@ -39,8 +39,18 @@ _POD = mapping(
         "labels": MAP_OF_TEXTS,
         "owner": {"enum": [each.value for each in story.Owner]},
         "graceSeconds": COUNT,
+        "uses": mapping({"memoryMiB": COUNT}, required=("memoryMiB",)),
     },
     required=("name",),
+)
+_BUDGET = mapping(
+    {
+        "name": NAME,
+        "namespace": NAME,
+        "selector": MAP_OF_TEXTS,
+        "minAvailable": {"anyOf": [COUNT, {"type": "string", "pattern": "^[0-9]+%$"}]},
+    },
+    required=("name", "selector", "minAvailable"),
 )
 _CALL = mapping(
     {
@@ -53,8 +63,18 @@ _CALL = mapping(
     },
     required=("call",),
 )
+_CLIENT = mapping({"gpu": COUNT, "name": NAME, "pid": COUNT}, required=("gpu", "name", "pid"))
 _FAULT = mapping(
-    {"node": NAME, "gpu": COUNT, "xid": COUNT, "instance": COUNT, "lost": TRUTH, "nvml": _CALL},
+    {
+        "node": NAME,
+        "gpu": COUNT,
+        "xid": COUNT,
+        "instance": COUNT,
+        "lost": TRUTH,
+        "nvml": _CALL,
+        "modeStaysPending": {"enum": [True, "reset", "reboot", "healed"]},
+        "clients": listing(_CLIENT),
+    },
     required=("node",),
 )
 _SERVICE = mapping(
@@ -73,11 +93,13 @@ STEPS: dict[str, tuple[type, Schema]] = {
     "label": (story.Label, mapping({"node": NAME, "set": _SET}, required=("node", "set"))),
     "pod": (story.Pod, _POD),
     "delete": (story.Delete, mapping({"pod": NAME, "force": TRUTH}, required=("pod",))),
+    "pdb": (story.Budget, _BUDGET),
     "cordon": (story.Cordon, _ON_NODE),
     "uncordon": (story.Cordon, _ON_NODE),
     "fault": (story.Fault, _FAULT),
     "heal": (story.Fault, _FAULT),
     **{verb.value: (story.Manage, _SERVICE) for verb in story.Verb},
+    "reboot": (story.Reboot, _ON_NODE),
     "mark": (story.Mark, NAME),
     "wait": (story.Wait, DURATION),
     "expect": (story.Expect, {"$ref": "#/definitions/expectation"}),

@@ -17,6 +17,7 @@ from services.rehearsal.story import (
     NODE_SERVICES,
     About,
     Action,
+    Budget,
     Condition,
     ConfigMap,
     Container,
@@ -31,6 +32,7 @@ from services.rehearsal.story import (
     Node,
     Owner,
     Pod,
+    Reboot,
     Say,
     Service,
     Step,
@@ -40,12 +42,17 @@ from services.rehearsal.story import (
 from shared.sharing import suggest
 from shared.simulation.gpu import answers, faults
 
-FAULT_KEYS = ("node", "gpu", "xid", "instance", "lost", "nvml")
+FAULT_KEYS = (
+    *("node", "gpu", "xid", "instance", "lost", "nvml"),
+    *("modeStaysPending", "clients"),
+)
+CLIENT_KEYS = ("gpu", "name", "pid")
 NVML_KEYS = ("call", "gpu", "nth", "error", "times", "delay")
 POD_KEYS = (
     *("name", "namespace", "requests", "containers", "init", "node", "labels"),
-    *("owner", "graceSeconds"),
+    *("owner", "graceSeconds", "uses"),
 )
+BUDGET_KEYS = ("name", "namespace", "selector", "minAvailable")
 
 
 @dataclass(slots=True)
@@ -65,11 +72,13 @@ class Reader:
             "label": self._label,
             "pod": self._pod,
             "delete": self._delete,
+            "pdb": _budget,
             "cordon": lambda each: Cordon(node=self._only_node(each), unschedulable=True),
             "uncordon": lambda each: Cordon(node=self._only_node(each), unschedulable=False),
             "fault": lambda each: self._fault(each, heal=False),
             "heal": lambda each: self._fault(each, heal=True),
             **{verb.value: self._manager(verb) for verb in Verb},
+            "reboot": lambda each: Reboot(node=self._only_node(each)),
             "mark": lambda each: Mark(name=each.text()),
             "wait": lambda each: Wait(seconds=each.seconds()),
             "expect": self._expect,
@@ -134,6 +143,7 @@ class Reader:
             grace_seconds=vocabulary.count(parts["graceSeconds"])
             if "graceSeconds" in parts
             else None,
+            uses_mib=_uses(parts["uses"]) if "uses" in parts else None,
         )
 
     def _delete(self, spot: Spot) -> Delete:
@@ -152,6 +162,9 @@ class Reader:
             self._gpu(node, parts["gpu"])
         if "nvml" in parts:
             parts["nvml"].mapping(NVML_KEYS)
+        for client in parts["clients"].items() if "clients" in parts else ():
+            if "gpu" in (fields := client.mapping(CLIENT_KEYS)):
+                self._gpu(node, fields["gpu"])
         what = {key: each.plain() for key, each in parts.items() if key != "node"}
         if spot.clean:
             _check_fault(spot, what)
@@ -254,6 +267,35 @@ def _init(spot: Spot) -> tuple[Container, ...]:
     spots.required(spot, parts, "requests")
     requests = vocabulary.counts(parts["requests"]) if "requests" in parts else {}
     return (Container(name="init", requests=requests),)
+
+
+def _uses(spot: Spot) -> int:
+    parts = spot.mapping(("memoryMiB",))
+    spots.required(spot, parts, "memoryMiB")
+    return vocabulary.count(parts["memoryMiB"]) if "memoryMiB" in parts else 0
+
+
+def _budget(spot: Spot) -> Budget:
+    parts = spot.mapping(BUDGET_KEYS)
+    spots.required(spot, parts, "name", "selector", "minAvailable")
+    return Budget(
+        name=parts["name"].text() if "name" in parts else "",
+        selector=cast.labels(parts.get("selector")),
+        min_available=_amount(parts["minAvailable"]) if "minAvailable" in parts else 0,
+        namespace=parts["namespace"].text() if "namespace" in parts else "default",
+    )
+
+
+def _amount(spot: Spot) -> int | str:
+    """Read a whole number, or a percentage as a text."""
+    if not spot.is_text:
+        return vocabulary.count(spot)
+    text = spot.text()
+    if not (text.endswith("%") and text[:-1].isdecimal()):
+        spot.refuse(
+            f'found "{text}", accepted is a whole number or a percentage', 'write 1 or "50%"'
+        )
+    return text
 
 
 def _owner(spot: Spot) -> Owner:

@@ -100,7 +100,8 @@ class Pod:
     """Create a pod; with `node` it is bound there without the scheduler.
 
     `init` are the containers that run to their end before the others start; `grace_seconds` None
-    is what Kubernetes gives a pod that says nothing.
+    is what Kubernetes gives a pod that says nothing. `uses_mib` is what its process takes of each
+    GPU or MIG device that it gets; None for a pod that has no process there.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Pod:
     labels: Mapping[str, str] = field(default_factory=dict)
     owner: Owner = Owner.NONE
     grace_seconds: int | None = None
+    uses_mib: int | None = None
 
     def words(self) -> str:
         """One line for people."""
@@ -128,6 +130,21 @@ class Delete:
     def words(self) -> str:
         """One line for people."""
         return f"delete pod {self.pod}" + (" by force" if self.force else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A PodDisruptionBudget: of the pods with these labels so many have to be there."""
+
+    name: str
+    selector: Mapping[str, str]
+    min_available: int | str  # a text is a percentage
+    namespace: str = "default"
+
+    def words(self) -> str:
+        """One line for people."""
+        needs = f"needs {self.min_available} of the pods {plain(self.selector)}"
+        return f"pdb {self.namespace}/{self.name} {needs}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +174,17 @@ class Fault:
         """One line for people."""
         what = ", ".join(f"{key} {plain(value)}" for key, value in self.what.items())
         return f"{'heal' if self.heal else 'fault'} on node {self.node}: {what}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reboot:
+    """Boot a node anew: everything on it starts again, and its GPUs forget their instances."""
+
+    node: str
+
+    def words(self) -> str:
+        """One line for people."""
+        return f"reboot node {self.node}"
 
 
 class Verb(enum.StrEnum):
@@ -254,7 +282,7 @@ class Never:
         return "never " + " and ".join(each.words() for each in self.conditions)
 
 
-Act: TypeAlias = ConfigMap | Label | Pod | Delete | Cordon | Fault | Manage
+Act: TypeAlias = ConfigMap | Label | Pod | Delete | Budget | Cordon | Fault | Reboot | Manage
 Action: TypeAlias = Act | Wait | Mark | Say | Expect | Never
 
 

@@ -141,6 +141,7 @@ KEYS: Mapping[About, Mapping[str, Shape]] = MappingProxyType(
             "env": texts,
             "devices": listing_or_count,
             "cdi": listing_or_count,
+            "evicted": truth,
             "restarts": count,
             "event": EVENT,
         },

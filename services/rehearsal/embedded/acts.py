@@ -5,10 +5,12 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from services.rehearsal.embedded import gpu_processes
 from services.rehearsal.embedded.cluster import NAMESPACE, Cluster
 from services.rehearsal.stage import StageError
 from services.rehearsal.story import (
     Act,
+    Budget,
     ConfigMap,
     Container,
     Cordon,
@@ -18,6 +20,7 @@ from services.rehearsal.story import (
     Manage,
     Owner,
     Pod,
+    Reboot,
     Service,
     Verb,
 )
@@ -59,6 +62,10 @@ async def _act(cluster: Cluster, action: Act) -> None:
             namespace, _, name = pod.partition("/")
             deletion = Deletion(grace_seconds=0) if force else Deletion()
             objects.delete(kinds.POD, namespace, name, deletion)
+        case Budget():
+            objects.create(kinds.BUDGET, action.namespace, budget_body(action))
+        case Reboot(node=node):
+            await cluster.nodes[node].reboot()
         case Fault(node=node, what=what, heal=heal):
             hardware = cluster.nodes[node].hardware
             await (hardware.heal(what) if heal else hardware.fault(what))
@@ -75,8 +82,23 @@ def pod_body(pod: Pod) -> dict[str, Any]:
         spec["nodeName"] = pod.node
     if pod.grace_seconds is not None:
         spec["terminationGracePeriodSeconds"] = pod.grace_seconds
-    metadata = {"name": pod.name, "namespace": pod.namespace, "labels": dict(pod.labels)}
+    metadata: dict[str, Any] = {
+        "name": pod.name,
+        "namespace": pod.namespace,
+        "labels": dict(pod.labels),
+    }
+    if pod.uses_mib is not None:
+        metadata["annotations"] = {gpu_processes.USES: str(pod.uses_mib)}
     return {"metadata": metadata | _owned(pod), "spec": spec}
+
+
+def budget_body(budget: Budget) -> dict[str, Any]:
+    """The PodDisruptionBudget of a step."""
+    selector = {"matchLabels": dict(budget.selector)}
+    return {
+        "metadata": {"name": budget.name},
+        "spec": {"selector": selector, "minAvailable": budget.min_available},
+    }
 
 
 def _container(container: Container) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from services.reconfigurer.controller import values
+from services.rehearsal.embedded.evictions import Evictions
 from services.rehearsal.embedded.node import EmbeddedNode
 from services.rehearsal.embedded.processes import Process, environment
 from services.rehearsal.story import Service, Story
@@ -51,6 +52,7 @@ class Cluster:
     bus: Bus  # as the command `slicewire status` has it
     admin: Bus  # as the controller has it: for what only it may ask
     book: Book
+    evictions: Evictions
     troubles: list[str] = field(default_factory=list)
     keep: bool = True  # the folder, after the end
 
@@ -139,6 +141,7 @@ async def _started(story: Story, folder: pathlib.Path, stack: contextlib.AsyncEx
         bus=bus,
         admin=admin,
         book=Book(bus),
+        evictions=Evictions(api.store),
     )
     await stack.enter_async_context(_beside(cluster, story))
     stack.push_async_callback(_end, cluster)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import pathlib
+import shutil
+import uuid
 from collections.abc import Mapping
 
 import yaml
 
+from services.rehearsal.embedded.gpu_processes import GpuProcesses
 from services.rehearsal.embedded.processes import Process, environment
 from services.rehearsal.story import Node, Service
 from shared.contract.table import Role
@@ -31,10 +35,15 @@ class EmbeddedNode:
         self, node: Node, folder: pathlib.Path, logs: pathlib.Path, api_url: str, broker: Broker
     ) -> None:
         self.node = node
-        self.kubelet = FakeKubelet(
-            api_url, node.name, folder, labels=node.labels, switches=node.kubelet
-        )
         self.hardware = Control(folder / "gpu.sock")
+        self.kubelet = FakeKubelet(
+            api_url,
+            node.name,
+            folder,
+            labels=node.labels,
+            switches=node.kubelet,
+            runtime=GpuProcesses(self.hardware),
+        )
         self._folder = folder
         self._logs = logs
         self._broker = broker
@@ -45,16 +54,37 @@ class EmbeddedNode:
         }
 
     def write_files(self) -> None:
-        """Make the folders and say which GPUs there are; runs in a thread."""
-        for folder in (self._run_dir, self._state_dir):
-            folder.mkdir(parents=True, exist_ok=True)
+        """Make the disk, say which GPUs there are, and begin the first boot; runs in a thread."""
+        self._state_dir.mkdir(parents=True)
         self._gpus.write_text(yaml.safe_dump(list(self.node.gpus)), encoding="utf-8")
+        self._begin_boot()
+
+    def _begin_boot(self) -> None:
+        shutil.rmtree(self._run_dir, ignore_errors=True)
+        self._run_dir.mkdir()
+        self._boot_id.write_text(f"{uuid.uuid4()}\n", encoding="ascii")
 
     async def start_hardware(self) -> None:
         """Start the owner of the GPUs and wait until it answers; services wait for it as well."""
         await self.owner.start()
         with contextlib.suppress(TimeoutError):
             await self.hardware.ready()
+
+    async def reboot(self) -> None:
+        """Boot anew: what ran is gone at once, disks stay, /run is empty, everything starts.
+
+        The process that owns the GPUs stands for the hardware itself, so it stays.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.kubelet.power_off(), name=f"power off {self.node.name}")
+            for process in self.processes.values():
+                tasks.create_task(process.kill(), name=f"power off {process.name}")
+        await self.hardware.reboot()
+        await asyncio.to_thread(self._begin_boot)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.kubelet.start(), name=f"boot kubelet of {self.node.name}")
+            for process in self.processes.values():
+                tasks.create_task(process.start(), name=f"boot {process.name}")
 
     @property
     def everything(self) -> tuple[Process, ...]:
@@ -73,6 +103,14 @@ class EmbeddedNode:
     def _gpus(self) -> pathlib.Path:
         return self._folder / "gpus.yaml"
 
+    @property
+    def _boot_id(self) -> pathlib.Path:
+        return self._folder / "boot_id"
+
+    @property
+    def _proc(self) -> pathlib.Path:
+        return self._folder / "proc"
+
     def _process(
         self, name: str, arguments: tuple[str, ...], variables: Mapping[str, str]
     ) -> Process:
@@ -81,15 +119,10 @@ class EmbeddedNode:
         return Process(words, arguments, log, environment(variables))
 
     def _owner_arguments(self) -> tuple[str, ...]:
-        socket = str(self._folder / "gpu.sock")
         return (
-            "simulate",
-            "--socket",
-            socket,
-            "--node",
-            self.node.name,
-            "--gpus",
-            f"@{self._gpus}",
+            *("simulate", "--socket", str(self._folder / "gpu.sock")),
+            *("--node", self.node.name, "--gpus", f"@{self._gpus}"),
+            *("--proc", str(self._proc)),
         )
 
     def _arguments(self, service: Service) -> tuple[str, ...]:
@@ -100,10 +133,17 @@ class EmbeddedNode:
         return own
 
     def _flags(self, service: Service) -> tuple[str, ...]:
-        flags = {"--node-name": self.node.name, "--run-dir": str(self._run_dir)}
+        flags = {
+            "--node-name": self.node.name,
+            "--run-dir": str(self._run_dir),
+            "--boot-id-path": str(self._boot_id),
+        }
+        if service in ON_GPUS:
+            flags |= {"--proc-root": str(self._proc)}
+        if service is not Service.ADVERTISER:
+            flags |= {"--state-dir": str(self._state_dir)}
         if service is Service.ALLOCATOR:
             flags |= {
-                "--state-dir": str(self._state_dir),
                 "--device-plugins-dir": str(self.kubelet.plugins_folder),
                 "--pod-resources-socket": str(self.kubelet.pod_resources_socket),
             }

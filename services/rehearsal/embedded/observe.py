@@ -64,6 +64,7 @@ def _pod(cluster: Cluster, key: str) -> dict[str, Any]:
         "reason": status.get("reason"),
         "message": status.get("message"),
         "node": node,
+        "evicted": key in cluster.evictions,
         "restarts": sum(each["restartCount"] for each in status.get("containerStatuses", ())),
         "event": _events(cluster, "Pod", namespace, name),
     }

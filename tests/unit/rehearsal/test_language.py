@@ -9,6 +9,7 @@ import pytest
 from services.rehearsal import language
 from services.rehearsal.story import (
     About,
+    Budget,
     Condition,
     ConfigMap,
     Container,
@@ -22,6 +23,7 @@ from services.rehearsal.story import (
     Never,
     Owner,
     Pod,
+    Reboot,
     Say,
     Service,
     Story,
@@ -108,15 +110,25 @@ STEPS: dict[str, tuple[str, object]] = {
     ),
     "pod of a ReplicaSet": (
         "- pod: {name: c, requests: {r/x: 1}, owner: ReplicaSet, graceSeconds: 0,"
-        " init: {requests: {r/x: 2}}}",
+        " init: {requests: {r/x: 2}}, uses: {memoryMiB: 512}}",
         Pod(
             name="c",
             containers=(Container(name="main", requests={"r/x": 1}),),
             init=(Container(name="init", requests={"r/x": 2}),),
             owner=Owner.REPLICA_SET,
             grace_seconds=0,
+            uses_mib=512,
         ),
     ),
+    "pdb": (
+        "- pdb: {name: b, selector: {app: x}, minAvailable: 1}",
+        Budget(name="b", selector={"app": "x"}, min_available=1),
+    ),
+    "pdb of a share": (
+        '- pdb: {name: b, namespace: ml, selector: {app: x}, minAvailable: "50%"}',
+        Budget(name="b", namespace="ml", selector={"app": "x"}, min_available="50%"),
+    ),
+    "reboot": ("- reboot: {node: gpu-a.lan}", Reboot(node="gpu-a.lan")),
     "mark": ("- mark: before", Mark(name="before")),
     "delete": ("- delete: {pod: a, force: true}", Delete(pod="default/a", force=True)),
     "cordon": ("- cordon: {node: gpu-a.lan}", Cordon(node="gpu-a.lan", unschedulable=True)),
@@ -136,6 +148,22 @@ STEPS: dict[str, tuple[str, object]] = {
             node="gpu-a.lan",
             heal=False,
             what={"nvml": {"call": "nvmlDeviceGetUUID", "error": "UNKNOWN", "nth": 2, "times": 3}},
+        ),
+    ),
+    "xid of an instance": (
+        "- fault: {node: gpu-a.lan, gpu: 0, xid: 94, instance: 1}",
+        Fault(node="gpu-a.lan", heal=False, what={"gpu": 0, "xid": 94, "instance": 1}),
+    ),
+    "mode stays pending": (
+        "- fault: {node: gpu-a.lan, modeStaysPending: true}",
+        Fault(node="gpu-a.lan", heal=False, what={"modeStaysPending": True}),
+    ),
+    "clients": (
+        "- heal: {node: gpu-a.lan, clients: [{gpu: 0, name: dcgm, pid: 4711}]}",
+        Fault(
+            node="gpu-a.lan",
+            heal=True,
+            what={"clients": [{"gpu": 0, "name": "dcgm", "pid": 4711}]},
         ),
     ),
     "kill": (
@@ -225,11 +253,11 @@ WRONG: dict[str, tuple[str, str, int, str, str]] = {
         'unknown key "expct"',
         'did you mean "expect"?',
     ),
-    "step of a later version": (
-        "- reboot: {node: gpu-a.lan}",
-        "steps[0].reboot",
+    "a part of a later version": (
+        "- pod: {name: a, requests: {}, uses: {memoryMiB: 1, sm: 10}}",
+        "steps[0].pod.uses.sm",
         7,
-        'unknown key "reboot"',
+        'unknown key "sm"',
         "this version does not play it yet",
     ),
     "two steps in one": ("- {wait: 1s, say: x}", "steps[0]", 7, "a step has one of", ""),
@@ -242,11 +270,46 @@ WRONG: dict[str, tuple[str, str, int, str, str]] = {
         'did you mean "allocatable"?',
     ),
     "condition of a later version": (
-        "- pod: {name: a, requests: {}}\n- expect: {pod: a, evicted: true, restarts: 0}",
-        "steps[1].expect.evicted",
+        "- pod: {name: a, requests: {}}\n- expect: {pod: a, why: {reason: x}, restarts: 0}",
+        "steps[1].expect.why",
         8,
-        'unknown key "evicted"',
+        'unknown key "why"',
         "this version does not play it yet",
+    ),
+    "a process that says not what it takes": (
+        "- pod: {name: a, requests: {}, uses: {}}",
+        "steps[0].pod.uses",
+        7,
+        'the key "memoryMiB" is missing',
+        "",
+    ),
+    "a budget of half a pod": (
+        "- pdb: {name: b, selector: {app: x}, minAvailable: half}",
+        "steps[0].pdb.minAvailable",
+        7,
+        'found "half", accepted is a whole number or a percentage',
+        'write 1 or "50%"',
+    ),
+    "a client of a GPU that the node does not have": (
+        "- fault: {node: gpu-a.lan, clients: [{gpu: 2, name: dcgm, pid: 1}]}",
+        "steps[0].fault.clients[0].gpu",
+        7,
+        "the node gpu-a.lan has GPUs 0 to 1",
+        "",
+    ),
+    "a client without a name": (
+        "- fault: {node: gpu-a.lan, clients: [{gpu: 0, pid: 1}]}",
+        "steps[0].fault",
+        7,
+        "write {gpu: <index>, name: <program>, pid: <number>}",
+        "",
+    ),
+    "a mode that stays pending until nobody knows when": (
+        "- fault: {node: gpu-a.lan, modeStaysPending: false}",
+        "steps[0].fault",
+        7,
+        "modeStaysPending is False: write true",
+        "",
     ),
     "instances of a GPU that the node does not have": (
         "- expect: {node: gpu-a.lan, geometry: {2: {}}}",

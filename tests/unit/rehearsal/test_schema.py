@@ -54,6 +54,9 @@ WRONG: dict[str, str] = {
     "unknown slot state": "- expect: {node: gpu-a, slots: {r: {used: 1}}}",
     "unknown owner": "- pod: {name: a, requests: {}, owner: Deployment}",
     "unknown service": "- kill: {service: scheduler}",
+    "a budget of half a pod": "- pdb: {name: b, selector: {}, minAvailable: half}",
+    "a client without a pid": "- fault: {node: gpu-a, clients: [{gpu: 0, name: dcgm}]}",
+    "a mode pending until whenever": "- fault: {node: gpu-a, modeStaysPending: whenever}",
     "within in never": "- never: {node: gpu-a, lists: 1, within: 1s}",
     "trace without a start": "- expect: {trace: {connected: true}}",
 }
