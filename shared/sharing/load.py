@@ -17,6 +17,7 @@ from shared.sharing.findings import Findings
 
 _STRATEGIES = {"timeSlicing": Strategy.TIME_SLICING, "mps": Strategy.MPS}
 _LATER = ("health", "vram", "injectCudaVisibleDevices")
+NO_MPS = "slots are offered, but this version starts no MPS daemon: nothing limits their memory"
 NOTHING_SHARED = "the text shares nothing: every GPU is advertised whole"
 
 
@@ -66,7 +67,7 @@ def _config(root: Field, findings: Findings, unshared: SharingConfig) -> Sharing
     stated = flags.read(fields)
     policy = _policy(fields, stated) or unshared.allocation_policy
     mig_strategy = stated.mig_strategy or unshared.mig_strategy
-    strategy, section = _sharing(fields)
+    strategy, section = _sharing(fields, findings)
     if strategy is Strategy.NONE:
         return SharingConfig(mig_strategy=mig_strategy, allocation_policy=policy)
     fail_requests = section.fail_requests
@@ -81,7 +82,7 @@ def _config(root: Field, findings: Findings, unshared: SharingConfig) -> Sharing
     )
 
 
-def _sharing(fields: Mapping[str, Field]) -> tuple[Strategy, entries.Section]:
+def _sharing(fields: Mapping[str, Field], findings: Findings) -> tuple[Strategy, entries.Section]:
     sharing = fields.get("sharing")
     if sharing is None or sharing.is_null:
         return Strategy.NONE, entries.Section()
@@ -94,6 +95,8 @@ def _sharing(fields: Mapping[str, Field]) -> tuple[Strategy, entries.Section]:
             f" {first.key_place.line}, column {first.key_place.column}",
             "keep one of them",
         )
+    if "mps" in sections:
+        findings.warn(sections["mps"].key_place, "sharing.mps", NO_MPS)
     for name, section in read.items():
         return _STRATEGIES[name], section
     return Strategy.NONE, entries.Section()
