@@ -145,6 +145,7 @@ async def _started(story: Story, folder: pathlib.Path, stack: contextlib.AsyncEx
     )
     await stack.enter_async_context(_beside(cluster, story))
     stack.push_async_callback(_end, cluster)
+    await stack.enter_async_context(_booting(cluster))  # ends first: nothing starts any more then
     async with asyncio.TaskGroup() as starting:
         starting.create_task(cluster.controller.start(), name="start controller")
         for node in cluster.nodes.values():
@@ -169,6 +170,21 @@ async def _beside(cluster: Cluster, story: Story) -> AsyncIterator[None]:
         finally:
             for life in lives:
                 life.cancel()
+
+
+@contextlib.asynccontextmanager
+async def _booting(cluster: Cluster) -> AsyncIterator[None]:
+    """Let agents boot their nodes while the block runs."""
+    async with asyncio.TaskGroup() as tasks:
+        boots = [
+            tasks.create_task(node.run(), name=f"boots of {name}")
+            for name, node in cluster.nodes.items()
+        ]
+        try:
+            yield
+        finally:
+            for boot in boots:
+                boot.cancel()
 
 
 async def _start_node(node: EmbeddedNode) -> None:

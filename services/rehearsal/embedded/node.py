@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import uuid
 from collections.abc import Mapping
+from typing import NoReturn
 
 import yaml
 
@@ -15,6 +16,7 @@ from services.rehearsal.embedded.gpu_processes import GpuProcesses
 from services.rehearsal.embedded.processes import Process, environment
 from services.rehearsal.story import Node, Service
 from shared.contract.table import Role
+from shared.runtime import clock
 from shared.simulation.broker import Broker
 from shared.simulation.gpu.control import Control
 from shared.simulation.kube.kubelet.kubelet import FakeKubelet
@@ -26,6 +28,9 @@ WORDS = {
     Service.AGENT: ("reconfigurer", "agent"),
 }
 ON_GPUS = (Service.ADVERTISER, Service.AGENT)  # these meet NVML, so they run on the shim
+# In a rehearsal nobody waits as long as on a real node: the agent's own values are 30 s and 10 s.
+RETRY_S, REBOOT_GRACE_S = "4", "0.5"
+LOOK_S = 0.2  # between two looks whether the agent has asked for a boot
 
 
 class EmbeddedNode:
@@ -44,6 +49,7 @@ class EmbeddedNode:
             switches=node.kubelet,
             runtime=GpuProcesses(self.hardware),
         )
+        self._booting = asyncio.Lock()
         self._folder = folder
         self._logs = logs
         self._broker = broker
@@ -70,17 +76,32 @@ class EmbeddedNode:
         with contextlib.suppress(TimeoutError):
             await self.hardware.ready()
 
+    async def run(self) -> NoReturn:
+        """Boot whenever the agent's command asks for it, until cancelled."""
+        while True:
+            if await asyncio.to_thread(self._wish.exists):
+                await asyncio.to_thread(self._wish.unlink)
+                await self.reboot()
+            await clock.sleep(LOOK_S)
+
     async def reboot(self) -> None:
         """Boot anew: what ran is gone at once, disks stay, /run is empty, everything starts.
 
         The process that owns the GPUs stands for the hardware itself, so it stays.
         """
+        async with self._booting:
+            await self._go_down()
+            await self.hardware.reboot()
+            await asyncio.to_thread(self._begin_boot)
+            await self._come_up()
+
+    async def _go_down(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.kubelet.power_off(), name=f"power off {self.node.name}")
             for process in self.processes.values():
                 tasks.create_task(process.kill(), name=f"power off {process.name}")
-        await self.hardware.reboot()
-        await asyncio.to_thread(self._begin_boot)
+
+    async def _come_up(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.kubelet.start(), name=f"boot kubelet of {self.node.name}")
             for process in self.processes.values():
@@ -106,6 +127,11 @@ class EmbeddedNode:
     @property
     def _boot_id(self) -> pathlib.Path:
         return self._folder / "boot_id"
+
+    @property
+    def _wish(self) -> pathlib.Path:
+        """The file by which the agent's command asks for a boot."""
+        return self._folder / "boot-wanted"
 
     @property
     def _proc(self) -> pathlib.Path:
@@ -138,14 +164,20 @@ class EmbeddedNode:
             "--run-dir": str(self._run_dir),
             "--boot-id-path": str(self._boot_id),
         }
-        if service in ON_GPUS:
-            flags |= {"--proc-root": str(self._proc)}
         if service is not Service.ADVERTISER:
             flags |= {"--state-dir": str(self._state_dir)}
         if service is Service.ALLOCATOR:
             flags |= {
                 "--device-plugins-dir": str(self.kubelet.plugins_folder),
                 "--pod-resources-socket": str(self.kubelet.pod_resources_socket),
+            }
+        else:
+            flags |= {"--proc-root": str(self._proc)}
+        if service is Service.AGENT:
+            flags |= {
+                "--retry-first-s": RETRY_S,
+                "--reboot-command": f"touch {self._wish}",
+                "--reboot-grace-s": REBOOT_GRACE_S,
             }
         return tuple(word for pair in flags.items() for word in pair)
 
