@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the service; returns its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     loaded = settings.load(AdvertiserSettings, arguments, os.environ, "slicewire advertiser")
-    return service.run(lambda: app.serve(loaded), "advertiser")
+    return service.run(lambda: app.serve(loaded), "advertiser", loaded.health_port)
 
 
 if __name__ == "__main__":

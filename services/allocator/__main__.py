@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the service; returns its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     loaded = settings.load(AllocatorSettings, arguments, os.environ, "slicewire allocator")
-    return service.run(lambda: app.serve(loaded), "allocator")
+    return service.run(lambda: app.serve(loaded), "allocator", loaded.health_port)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ class Allocator:
             lambda: bus.connected,
         )
         self._desk = desks.Desk(
-            self._keeper, telemetry, self._pod_resources.soon, settings.dev_root
+            self._keeper, telemetry, self._pod_resources.soon, settings.on_host
         )
         self._telemetry = telemetry
         self._readers: tuple[state.StateReader[Inventory], state.StateReader[Hold]] = (

@@ -20,8 +20,8 @@ REFUSALS = (grant.InvalidRequestError, grant.WithheldError, preference.NotEnough
 class Desk:
     """Answers for all resources.
 
-    `on_granted` is called after each Allocate (a List will soon say for whom it was); `dev_root`
-    stands before device paths on the host.
+    `on_granted` is called after each Allocate (a List will soon say for whom it was); `on_host`
+    says where the host has a device.
     """
 
     def __init__(
@@ -29,12 +29,12 @@ class Desk:
         keeper: Keeper,
         telemetry: spans.Telemetry,
         on_granted: Callable[[], None],
-        dev_root: str,
+        on_host: Callable[[str], str],
     ) -> None:
         self._keeper = keeper
         self._telemetry = telemetry
         self._on_granted = on_granted
-        self._dev_root = dev_root
+        self._on_host = on_host
 
     def prefer(self, resource: str, request: preference.Request) -> tuple[str, ...]:
         """Propose slots for one container.
@@ -76,7 +76,7 @@ class Desk:
         error = ""
         try:
             answers = tuple(
-                grant.answer(resource, ids, slots, rules, self._dev_root) for ids in containers
+                grant.answer(resource, ids, slots, rules, self._on_host) for ids in containers
             )
             await self._keeper.allocated(resource, wanted, step.trace_id)
         except REFUSALS as refusal:

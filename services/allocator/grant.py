@@ -6,7 +6,7 @@ The answer is environment and plain device nodes, which need no help of the cont
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from services.allocator import preference
@@ -39,9 +39,11 @@ def answer(
     ids: Sequence[str],
     slots: Mapping[str, Slot],
     rules: Rules,
-    dev_root: str = "",
+    on_host: Callable[[str], str] = str,
 ) -> Answer:
     """Check one container's ids against the standing and say what the container gets.
+
+    `on_host` says where the host has what stands under a path in containers.
 
     Raises:
         InvalidRequestError: unknown ids, or more slots than the sharing text allows at once.
@@ -58,7 +60,7 @@ def answer(
         preference.refuse_unless_distinct(len(set(ids)), len(gpus))
     return Answer(
         envs={VISIBLE_DEVICES: ",".join(device.uuid for device in devices)},
-        nodes=_nodes(devices, dev_root),
+        nodes=_nodes(devices, on_host),
     )
 
 
@@ -95,9 +97,9 @@ def _devices(wanted: Sequence[Slot]) -> tuple[Device, ...]:
     return tuple(sorted(unique.values(), key=lambda device: (device.gpu_index, device.uuid)))
 
 
-def _nodes(devices: Sequence[Device], dev_root: str) -> tuple[tuple[str, str], ...]:
+def _nodes(devices: Sequence[Device], on_host: Callable[[str], str]) -> tuple[tuple[str, str], ...]:
     """A MIG device's container needs its parent's node, and those that guard its instance."""
     gpus = dict.fromkeys(f"/dev/nvidia{device.minor}" for device in devices)
     guards = dict.fromkeys(node for device in devices for node in device.nodes)
     paths = (*gpus, *guards, *CONTROL_NODES)
-    return tuple((path, dev_root + path) for path in paths)
+    return tuple((path, on_host(path)) for path in paths)

@@ -29,7 +29,14 @@ class AllocatorSettings(settings.NodeBusSettings):
         description="the kubelet's socket that tells who holds what",
     )
     dev_root: str = Field(default="", description="what stands before /dev on the host")
+    dev_stand_in: str = Field(
+        default="", description="host device given out for every GPU device, for simulated GPUs"
+    )
     list_period_s: float = Field(
         default=5.0, gt=0, description="seconds between two questions who holds what"
     )
     boot_id_path: str = Field(default=boot.KERNEL_BOOT_ID, description="file with the boot id")
+
+    def on_host(self, device: str) -> str:
+        """Where the host has what stands under this path in containers."""
+        return self.dev_stand_in or self.dev_root + device

@@ -10,7 +10,7 @@ from shared.bus.login import Login
 from shared.runtime import settings
 
 
-class BusSettings(settings.Settings):
+class BusSettings(settings.ServiceSettings):
     """A user with a password: of the controller, or of a role on somebody's existing NATS."""
 
     bus_url: str = Field(default="nats://127.0.0.1:4222", description="address of NATS")

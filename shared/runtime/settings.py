@@ -22,6 +22,14 @@ class Settings(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
+class ServiceSettings(Settings):
+    """What every service takes."""
+
+    health_port: int = pydantic.Field(
+        default=0, ge=0, le=65535, description="port that answers while the service lives; 0: none"
+    )
+
+
 def load(model: type[S], argv: Sequence[str], environ: Mapping[str, str], prog: str) -> S:
     """Read settings; a wrong value ends the program with status 2 and a sentence.
 

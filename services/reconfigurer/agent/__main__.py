@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the service; returns its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     loaded = settings.load(AgentSettings, arguments, os.environ, "slicewire reconfigurer agent")
-    return service.run(lambda: app.serve(loaded), "agent")
+    return service.run(lambda: app.serve(loaded), "agent", loaded.health_port)
 
 
 if __name__ == "__main__":

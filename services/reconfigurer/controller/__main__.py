@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if reason := kube.missing(loaded.api_url, loaded.kube_config, os.environ):
         sys.stderr.write(f"{PROGRAM}: {reason}\n")
         return 2
-    return service.run(lambda: app.serve(loaded), "controller")
+    return service.run(lambda: app.serve(loaded), "controller", loaded.health_port)
 
 
 if __name__ == "__main__":

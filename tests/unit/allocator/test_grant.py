@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from services.allocator import grant, ledger, standing
 from services.allocator.grant import Answer, InvalidRequestError, WithheldError
 from services.allocator.preference import NotEnoughGpusError
+from services.allocator.settings import AllocatorSettings
 from services.allocator.standing import Standing
 from shared.domain.sharing import UNSHARED, AllocationPolicy, MigStrategy, SharingConfig
 from tests.support import hardware, slots
@@ -17,14 +19,16 @@ from tests.support.slots import GPU, SECOND, listing
 A, B = slots.named(0, "a"), slots.named(1, "b")
 
 
-def answer(now: Standing, *ids: str, resource: str = GPU, dev_root: str = "") -> Answer:
-    return grant.answer(resource, ids, now.slots[resource], now.rules[resource], dev_root)
+def answer(
+    now: Standing, *ids: str, resource: str = GPU, on_host: Callable[[str], str] = str
+) -> Answer:
+    return grant.answer(resource, ids, now.slots[resource], now.rules[resource], on_host)
 
 
 def test_one_slot_gives_its_gpu_and_the_control_nodes() -> None:
     """Plain device nodes of the physical GPU, and nothing of any other."""
     now = slots.standing_of(slots.time_sliced(4), A, B)
-    assert answer(now, "GPU-b::2", dev_root="/host") == Answer(
+    assert answer(now, "GPU-b::2", on_host="/host{}".format) == Answer(
         envs={"NVIDIA_VISIBLE_DEVICES": "GPU-b"},
         nodes=(
             ("/dev/nvidia1", "/host/dev/nvidia1"),
@@ -113,3 +117,12 @@ def test_distinct_is_kept_where_the_kubelet_did_not_ask() -> None:
     with pytest.raises(NotEnoughGpusError, match="2 distinct GPUs needed, 1 available"):
         answer(now, "GPU-a::0", "GPU-a::1")
     assert answer(now, "GPU-a::0", "GPU-b::1")
+
+
+def test_a_simulated_gpu_s_devices_are_all_the_stand_in() -> None:
+    """The host has no such device; the container finds one under each path that it may look for."""
+    settings = AllocatorSettings(node_name="n", dev_stand_in="/dev/null")
+    now = slots.standing_of(slots.time_sliced(4), A, B)
+    given = answer(now, "GPU-b::2", on_host=settings.on_host)
+    assert {on_host for _inside, on_host in given.nodes} == {"/dev/null"}
+    assert "/dev/nvidiactl" in dict(given.nodes)

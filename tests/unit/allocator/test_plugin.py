@@ -59,7 +59,7 @@ class Service:
             telemetry=telemetry,
             now_ns=lambda: next(clock) * slots.SECOND,
         )
-        answers = desk.Desk(self.keeper, telemetry, lambda: None, "")
+        answers = desk.Desk(self.keeper, telemetry, lambda: None, str)
         self.plugin = plugin.Plugin(GPU, answers, telemetry, self._stream_ended)
 
     async def _delivered(self) -> bool:
