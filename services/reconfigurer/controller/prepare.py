@@ -83,7 +83,7 @@ def _of_this_change(view: View, attempt: Attempt) -> Attempt:
     """Forget what was remembered of an older change, and the times of an older attempt."""
     generation = view.wanted.stamp.generation
     if attempt.generation != generation:
-        return Attempt(generation=generation)
+        attempt = Attempt(generation=generation)
     progress = view.progress
     if progress is None or not view.newest:
         return attempt
