@@ -9,8 +9,9 @@ import pytest
 
 from shared.simulation.kube.api_client import ApiClient
 from tests.kube import cluster as clusters
-from tests.kube import network
+from tests.kube import network, ours
 from tests.kube.cluster import Cluster
+from tests.kube.ours import Ours
 from tests.kube.real_kubelet import RealKubelet, RealNode
 
 TIMEOUT_S = 300  # the first test also waits for the cluster
@@ -51,3 +52,12 @@ async def node(cluster: Cluster, api: ApiClient) -> RealNode:
     kubelet = RealKubelet(cluster, cluster.nodes[0])
     await kubelet.forget()
     return RealNode(api=api, kubelet=kubelet, cluster=cluster)
+
+
+@pytest.fixture
+async def slicewire(node: RealNode) -> AsyncIterator[Ours]:
+    """Our services on a node with two GPUs of four slots each."""
+    async with ours.started(node) as started:
+        await started.share(ours.text(4))
+        await node.until_counts((8, 8))
+        yield started

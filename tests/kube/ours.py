@@ -19,17 +19,22 @@ from typing import Any
 
 from services.allocator.grant import CONTROL_NODES
 from services.rehearsal.embedded.processes import Process, environment
+from shared.bus import connection, logs
+from shared.bus.login import Login
+from shared.contract.messages import FactKind
 from shared.contract.table import Role
 from shared.simulation.broker import Broker
 from shared.simulation.gpu.control import Control
 from shared.simulation.kube.api_client import ApiRefusedError
 from tests.kube.real_kubelet import RealNode
-from tests.support.node_view import NAME
+from tests.support.node_view import GPU, NAME
+from tests.support.one_node import pod_object
 
 NAMESPACE = "slicewire"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 GPUS = ("a100-80gb", "a100-80gb")
 NULL = os.makedev(1, 3)
+ANY = None  # where a pod goes is the scheduler's choice
 
 
 @dataclass(frozen=True)
@@ -72,10 +77,49 @@ class Ours:
         answer: dict[str, Any] = json.loads(said)
         return answer
 
+    async def slots(self, state: str) -> int:
+        """How many slots are in a state, by `slicewire status`."""
+        (said,) = (await self.status())["nodes"]
+        return sum(int(gpu["slots"][state]) for gpu in said["gpus"])
+
+    async def facts(self, kind: FactKind) -> list[str]:
+        """Sentences of a kind that the node's services have told."""
+        login = Login(*self.broker.credentials(Role.COMMAND))
+        async with connection.open_bus(self.broker.url, login, Role.COMMAND) as bus:
+            await bus.session()
+            return [fact.sentence for fact in await logs.read_facts(bus, NAME, kind)]
+
     async def uuids(self) -> list[str]:
         """The UUIDs of the node's GPUs."""
         seen = await Control(self.node.folder / "gpu.sock").describe()
         return [gpu["uuid"] for gpu in seen["gpus"]]
+
+
+def text(replicas: int, flag: str = "") -> str:
+    """A sharing text for `nvidia.com/gpu`."""
+    return f"""\
+version: v1
+sharing:
+  timeSlicing:
+    {flag}
+    resources:
+      - name: nvidia.com/gpu
+        replicas: {replicas}
+"""
+
+
+async def run(node: RealNode, *names: str) -> None:
+    """Create pods of one slot each, which the scheduler places, and wait until they run."""
+    for name in names:
+        await node.create(pod_object(name, {GPU: 1}, node=ANY))
+    for name in names:
+        await node.until_phase(name, "Running")
+
+
+async def restarts(node: RealNode, *names: str) -> list[int]:
+    """How often the containers of pods were started again."""
+    pods = [await node.read(name) for name in names]
+    return [pod["status"]["containerStatuses"][0]["restartCount"] for pod in pods]
 
 
 @contextlib.asynccontextmanager
