@@ -1,11 +1,11 @@
-"""`slicewire status [NODE]`: each GPU with its slots, health and config, as the bus has it."""
+"""`slicewire status [NODE]`: GPUs with slots, health and layout, and configs, as the bus has it."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,8 +13,10 @@ from rich.text import Text
 
 from services.commands import access
 from services.views import console as view
-from services.views import fleet
+from services.views import fleet, layouts
 
+INDENT = " " * 9  # below a GPU's model
+PHASE_STYLES = {"success": "default", "failed": "bold red", "idle": "dim"}
 SLOT_STATES = ("held", "granted", "retiring", "unhealthy", "free")
 
 
@@ -51,8 +53,12 @@ def write(form: Mapping[str, Any], console: Console) -> None:
     signs = view.marks(console)
     for node in form["nodes"]:
         console.print(Text(node["name"], style="bold").append_text(_config(node["config"])))
+        for line in _change(node["mig"]):
+            console.print(line)
         for gpu in node["gpus"]:
             console.print(_gpu(gpu, signs))
+            for line in _instances(gpu, signs):
+                console.print(line)
         console.print(_services(node["services"]))
 
 
@@ -73,6 +79,39 @@ def _gpu(gpu: Mapping[str, Any], signs: view.Marks) -> Text:
     if gpu["health"] != "healthy":
         text.append(f"  {signs.no} {gpu['health']}: {gpu['reason']}", style="bold red")
     return text.append(f"  {gpu['uuid']}", style="dim")
+
+
+def _change(mig: Mapping[str, Any]) -> Iterator[Text]:
+    """Say where the wanted MIG layout stands, and who is in its way."""
+    if mig["phase"] is None:
+        return
+    text = Text(f"  MIG layout {mig['config'] or 'as it is'}: ")
+    text.append(mig["phase"], style=PHASE_STYLES.get(mig["phase"], "yellow"))
+    said = ": ".join(part for part in (mig["reason"], mig["sentence"]) if part)
+    yield text.append(f"  {said}" if said else "", style="dim")
+    if mig["step"]:
+        yield Text(f"    step: {mig['step']}")
+    if mig["blockers"]:
+        yield Text(f"    in the way: {', '.join(mig['blockers'])}")
+
+
+def _instances(gpu: Mapping[str, Any], signs: view.Marks) -> Iterator[Text]:
+    """Draw the instances of a GPU in MIG mode over its memory slices, and name the sick ones."""
+    if gpu["migPending"]:
+        yield Text(f"{INDENT}MIG {'off' if gpu['mig'] else 'on'} is pending", style="yellow")
+    if gpu["mig"] and not gpu["instances"]:
+        yield Text(f"{INDENT}MIG on, no instance", style="dim")
+    if not gpu["instances"]:
+        return
+    cells = [
+        layouts.Cell(each["profile"], each["start"], each["size"]) for each in gpu["instances"]
+    ]
+    bar = layouts.bar(gpu["slices"], cells, layouts.width(cells))
+    yield Text(INDENT).append_text(bar)
+    for each in gpu["instances"]:
+        if each["health"] != "healthy":
+            what = f"{each['profile']} at {each['start']} {each['health']}: {each['reason']}"
+            yield Text(f"{INDENT}{signs.no} {what}  {each['uuid']}", style="bold red")
 
 
 def _services(services: Mapping[str, Any]) -> Text:

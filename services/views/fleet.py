@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from services.views import cuts
 from shared.contract.messages import (
     ConfigState,
     Intent,
@@ -15,7 +16,7 @@ from shared.contract.messages import (
     SlotCounts,
 )
 from shared.domain.errors import Problem
-from shared.domain.gpu import Gpu, MigDevice
+from shared.domain.gpu import Gpu
 from shared.domain.sharing import SourceKind
 
 NO_TEXT = (
@@ -57,9 +58,8 @@ def node_form(state: NodeState) -> dict[str, Any]:
     return {
         "name": state.name,
         "config": _config(state.intent, state.inventory),
-        "gpus": [_gpu(gpu, state.ledger) for gpu in state.inventory.gpus]
-        if state.inventory
-        else [],
+        "mig": cuts.change_form(state.intent, state.progress),
+        "gpus": _gpus(state.inventory, state.ledger),
         "services": {name: heard.form() for name, heard in state.services.items()},
     }
 
@@ -107,6 +107,12 @@ def _misfits(intent: Intent, inventory: Inventory | None) -> tuple[Problem, ...]
     return inventory.problems
 
 
+def _gpus(inventory: Inventory | None, ledger: Ledger | None) -> list[dict[str, Any]]:
+    pods = cuts.holders(ledger)
+    gpus = inventory.gpus if inventory else ()
+    return [_gpu(gpu, ledger) | cuts.gpu_form(gpu, pods) for gpu in gpus]
+
+
 def _gpu(gpu: Gpu, ledger: Ledger | None) -> dict[str, Any]:
     slots = counts(ledger, gpu_uuid=gpu.uuid)
     return {
@@ -123,15 +129,4 @@ def _gpu(gpu: Gpu, ledger: Ledger | None) -> dict[str, Any]:
             "retiring": slots.retiring,
             "unhealthy": slots.unhealthy,
         },
-        "instances": [_instance(device) for device in gpu.mig_devices],
-    }
-
-
-def _instance(device: MigDevice) -> dict[str, Any]:
-    return {
-        "uuid": device.uuid,
-        "profile": device.profile,
-        "start": device.start,
-        "health": device.health.state.value,
-        "reason": device.health.reason,
     }

@@ -1,0 +1,219 @@
+"""`status` about MIG: layouts over slices, who is on them, and where a change stands."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from typing import Any
+
+import pytest
+
+from services.commands import status
+from services.views import console as view
+from services.views import cuts, fleet
+from services.views.fleet import NodeState
+from shared.contract.generation import Generation
+from shared.contract.messages import (
+    ConfigState,
+    Intent,
+    Inventory,
+    Ledger,
+    LedgerRow,
+    Phase,
+    Progress,
+    Source,
+    Stamp,
+)
+from shared.domain.errors import Problem
+from shared.domain.gpu import Gpu, Health, HealthState, MigDevice, MigMode
+from shared.domain.sharing import UNSHARED, SourceKind
+from shared.domain.slots import Holder, SlotState
+from tests.support.hardware import gpu, mig_gpu
+
+STAMP = Stamp(node="gpu-a", writer="x/0.1.0/1", generation=Generation(1, 2))
+HOLDER = Holder("ml", "a", "main")
+SICK = Health(state=HealthState.SICK, reason="XID 94")
+INTENT = Intent(
+    stamp=STAMP,
+    sharing=UNSHARED,
+    source=Source(kind=SourceKind.NONE),
+    state=ConfigState.UNSHARED,
+    mig_config="all-balanced",
+)
+
+
+def device(profile: str, start: int, size: int, memory_mib: int) -> MigDevice:
+    """An instance."""
+    (made,) = mig_gpu(0, 1).mig_devices
+    return dataclasses.replace(
+        made,
+        uuid=f"MIG-{start}",
+        profile=profile,
+        start=start,
+        size=size,
+        memory_mib=memory_mib,
+    )
+
+
+def cut(memory_mib: int, *devices: MigDevice) -> Gpu:
+    """A GPU with these instances."""
+    whole = dataclasses.replace(gpu(0), memory_mib=memory_mib)
+    mode = MigMode(current=True, pending=True)
+    return dataclasses.replace(whole, mig_mode=mode, mig_devices=devices)
+
+
+BALANCED = cut(
+    81920,
+    device("1g.10gb", 0, 1, 9728),
+    dataclasses.replace(device("2g.20gb", 2, 2, 19968), health=SICK),
+    device("3g.40gb", 4, 4, 40192),
+)
+
+
+def form(gpus: tuple[Gpu, ...], **more: Any) -> dict[str, Any]:
+    """The form of one node."""
+    inventory = Inventory(
+        stamp=STAMP, driver_version="1", cuda_version=(13, 0), gpus=gpus, shares=()
+    )
+    state = NodeState(name="gpu-a", inventory=inventory, services={}, **more)
+    (node,) = fleet.form([state])["nodes"]
+    return dict(node)
+
+
+def written(gpus: tuple[Gpu, ...], **more: Any) -> list[str]:
+    """What people read."""
+    file = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    status.write({"nodes": [form(gpus, **more)]}, view.open_console(file))
+    file.flush()
+    buffer = file.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "devices", "slices"),
+    [
+        pytest.param(81920, (device("1g.10gb", 6, 1, 9728),), 8, id="A100 80 GB"),
+        pytest.param(40960, (device("3g.20gb", 4, 4, 20096),), 8, id="A100 40 GB"),
+        pytest.param(24576, (device("1g.6gb", 0, 1, 5952),), 4, id="A30"),
+        pytest.param(97887, (device("1g.24gb", 0, 3, 24192),), 12, id="RTX PRO 6000"),
+        pytest.param(81920, (device("7g.80gb", 0, 8, 80128),), 8, id="one for all"),
+        pytest.param(1000, (device("1g.5gb", 7, 1, 0),), 8, id="of unknown size"),
+        pytest.param(81920, (), 0, id="no instance"),
+    ],
+)
+def test_a_gpu_is_as_wide_as_its_instances_show(
+    memory_mib: int, devices: tuple[MigDevice, ...], slices: int
+) -> None:
+    """Nothing but what NVML says of them is needed."""
+    assert cuts.slices(cut(memory_mib, *devices)) == slices
+
+
+def test_the_form_of_an_instance_says_where_it_stands_and_who_is_on_it() -> None:
+    """Programs get what people see."""
+    row = LedgerRow(
+        slot="MIG-0::1",
+        resource="nvidia.com/mig-1g.10gb",
+        gpu_uuid="GPU-0",
+        state=SlotState.HELD,
+        holder=HOLDER,
+    )
+    grant = dataclasses.replace(row, slot="MIG-4::0", state=SlotState.GRANTED, holder=None)
+    (found,) = form((BALANCED,), ledger=Ledger(stamp=STAMP, rows=(row, grant), counts=()))["gpus"]
+    assert (found["mig"], found["migPending"], found["slices"]) == (True, False, 8)
+    first, second, third = found["instances"]
+    assert first == {
+        "uuid": "MIG-0",
+        "profile": "1g.10gb",
+        "start": 0,
+        "size": 1,
+        "health": "healthy",
+        "reason": "",
+        "pods": ["ml/a"],
+    }
+    assert (second["health"], second["reason"]) == ("sick", "XID 94")
+    assert third["pods"] == []
+
+
+def test_a_gpu_that_cannot_do_mig_has_no_mode() -> None:
+    """Neither on nor off."""
+    plain = dataclasses.replace(gpu(0), mig_mode=None)
+    (found,) = form((plain,))["gpus"]
+    assert (found["mig"], found["slices"], found["instances"]) == (None, 0, [])
+
+
+def test_people_see_instances_over_slices_and_which_is_sick() -> None:
+    """What is free is dots; what is pending or empty is said."""
+    lines = written((BALANCED,))
+    assert (
+        "         [1g.10gb].........[    2g.20gb     ][             3g.40gb              ]" in lines
+    )
+    assert any("✗ 2g.20gb at 2 sick: XID 94  MIG-2" in line for line in lines)
+    assert "         MIG on, no instance" in written((cut(81920),))
+    pending = dataclasses.replace(gpu(0), mig_mode=MigMode(current=False, pending=True))
+    assert "         MIG on is pending" in written((pending,))
+
+
+def progress(phase: Phase, **more: Any) -> Progress:
+    """What the agent says."""
+    return Progress(stamp=STAMP, phase=phase, sentence="it is so", **more)
+
+
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "nothing wanted": (
+        {"intent": dataclasses.replace(INTENT, mig_config="")},
+        {"config": None, "phase": None, "sentence": None},
+    ),
+    "not answered": (
+        {"intent": INTENT},
+        {"config": "all-balanced", "phase": "pending", "sentence": cuts.NOT_HEARD},
+    ),
+    "an answer to an older wish": (
+        {
+            "intent": INTENT,
+            "progress": dataclasses.replace(
+                progress(Phase.SUCCESS),
+                stamp=dataclasses.replace(STAMP, generation=Generation(1, 1)),
+            ),
+        },
+        {"phase": "pending", "sentence": cuts.NOT_HEARD},
+    ),
+    "waiting for a pod": (
+        {"intent": INTENT, "progress": progress(Phase.HOLDING, blockers=(HOLDER, HOLDER))},
+        {"phase": "holding", "sentence": "it is so", "blockers": ["ml/a"], "step": ""},
+    ),
+    "at work": (
+        {"intent": INTENT, "progress": progress(Phase.APPLYING, step="GPU 0: create 1g.10gb at 0")},
+        {"phase": "applying", "step": "GPU 0: create 1g.10gb at 0", "blockers": []},
+    ),
+    "failed": (
+        {"intent": INTENT, "progress": progress(Phase.FAILED, reason="InUse")},
+        {"phase": "failed", "reason": "InUse"},
+    ),
+    "a name that is not there": (
+        {
+            "intent": dataclasses.replace(
+                INTENT, mig_config="", mig_problems=(Problem("", 0, 0, "no such layout"),)
+            ),
+            "progress": progress(Phase.IDLE),
+        },
+        {"config": "", "phase": "failed", "reason": "Refused", "sentence": "no such layout"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("state", "wanted"), CHANGES.values(), ids=CHANGES.keys())
+def test_where_a_change_stands(state: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Of the newest wish alone: what was said of an older one is no answer."""
+    found = form((), **state)["mig"]
+    assert {key: found[key] for key in wanted} == wanted
+
+
+def test_people_read_where_a_change_stands_and_who_is_in_its_way() -> None:
+    """A line for the layout, one for the step, one for the pods."""
+    at_work = progress(Phase.HOLDING, step="s", blockers=(HOLDER,))
+    lines = written((BALANCED,), intent=INTENT, progress=at_work)
+    assert "  MIG layout all-balanced: holding  it is so" in lines
+    assert "    step: s" in lines
+    assert "    in the way: ml/a" in lines
+    assert not any("MIG layout" in line for line in written((BALANCED,)))
