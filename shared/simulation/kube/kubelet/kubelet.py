@@ -161,9 +161,12 @@ class FakeKubelet:
     async def _serve(
         self, api: api_client.ApiClient, manager: device_manager.DeviceManager
     ) -> None:
+        saving = asyncio.Lock()
+
         async def save() -> None:
-            text = checkpoint.encode(manager)
-            await asyncio.to_thread(checkpoint.save, self.plugins_folder, text)
+            async with saving:
+                text = checkpoint.encode(manager)
+                await asyncio.to_thread(checkpoint.save, self.plugins_folder, text)
 
         async with asyncio.TaskGroup() as group:
             plugins = registration.Registrations(
