@@ -59,6 +59,9 @@ props: setup ## the state machines, long
 e2e: setup ## the rehearsal files only
 	$(BIN)/pytest tests/e2e
 
+chart: setup ## tests of what helm renders; helm is built from source once: needs Go
+	$(BIN)/python -m tests.chart
+
 kube: setup ## tests on a real Kubernetes, built from source: needs root, Debian and Go
 	$(BIN)/python -m tests.kube
 
@@ -75,4 +78,4 @@ lock: setup ## refresh constraints.txt
 clean: ## remove what the verbs made
 	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 
-.PHONY: help setup demo test check fmt lint types imports generated proto schema props e2e kube bench gpu lock clean
+.PHONY: help setup demo test check fmt lint types imports generated proto schema props e2e chart kube bench gpu lock clean

@@ -73,6 +73,16 @@ def test_the_default_values_are_valid() -> None:
         pytest.param("sharing.rules", [{"pciId": 0x1EB810DE, "key": "t4"}], id="unquoted PCI id"),
         pytest.param("sharing.rules", [{"labels": {"a": True}, "key": "b"}], id="unquoted true"),
         pytest.param("bus.url", "http://nats:4222", id="not NATS"),
+        pytest.param("bus.url", "nats://a:4222", id="an existing NATS, its risk not accepted"),
+        pytest.param(
+            "bus", {"url": "nats://a:4222", "acceptRoleUsers": True}, id="no passwords for it"
+        ),
+        pytest.param("bus.usersSecret", "bus-users", id="passwords that nothing reads"),
+        pytest.param("nodes.maxSurge", "0%", id="an upgrade with gaps"),
+        pytest.param("image.tag", 1.2, id="an unquoted tag"),
+        pytest.param("image.repository", "registry.test/a:1", id="a tag in the name"),
+        pytest.param("telemetry.endpoint", "collector:4318", id="no address"),
+        pytest.param("agent.enable", False, id="misspelt switch"),
         pytest.param("controller.leaseSeconds", "15s", id="a duration"),
         pytest.param("mig.configMap", {"create": True, "data": {}}, id="create, no MIG text"),
         pytest.param("mig.configMap.data", {"config.yaml": TEXT}, id="MIG text nobody reads"),
@@ -103,7 +113,18 @@ def test_usual_mistakes_are_refused(path: str, value: object) -> None:
             "sharing.configMap", {"create": True, "data": {"default": HOME_LAB}}, id="F17"
         ),
         pytest.param("sharing.rules", [{"pciId": "0x1EB810DE", "key": "t4"}], id="rule"),
-        pytest.param("bus.url", "nats://a:4222,tls://b:4222", id="two servers"),
+        pytest.param(
+            "bus",
+            {
+                "url": "nats://a:4222,tls://b:4222",
+                "acceptRoleUsers": True,
+                "usersSecret": "bus-users",
+            },
+            id="an existing NATS of two servers",
+        ),
+        pytest.param("nodes.maxSurge", 3, id="three nodes at a time"),
+        pytest.param("nodes.gpuLabels", [], id="every node"),
+        pytest.param("image.repository", "registry.test:5000/a/slicewire", id="a registry"),
         pytest.param(
             "mig.configMap", {"create": True, "data": {"config.yaml": TEXT}}, id="MIG text"
         ),
@@ -130,12 +151,12 @@ def test_every_value_of_the_schema_has_a_sentence_and_a_user() -> None:
 
 
 def test_defaults_of_chart_and_settings_agree() -> None:
-    """A rehearsal without values runs as a release without; only the bus stands elsewhere."""
+    """A rehearsal without values runs as a release without."""
     from_chart, own = loaded(DEFAULTS), ControllerSettings()
     different = {
         name for name in type(own).model_fields if getattr(own, name) != getattr(from_chart, name)
     }
-    assert different == {"bus_url"}
+    assert not different
     assert own.config_label == names.CONFIG_LABEL
 
 
@@ -155,7 +176,6 @@ def test_values_become_settings() -> None:
         "mig": {"default": "all-balanced", "maxUnavailable": "10%", "reboot": True},
         "drain": {"cordon": "whole", "timeoutSeconds": 5, "barePods": "fail"},
         "controller": {"leaseSeconds": 3},
-        "bus": {"url": "nats://a:1"},
     }
     found = loaded(given)
     assert found.mig_policy == MigPolicy(reboot=True, drift=Drift.REPAIR)
@@ -168,7 +188,6 @@ def test_values_become_settings() -> None:
     )
     assert found.config_map == "slices"
     assert found.lease_seconds == 3
-    assert found.bus_url == "nats://a:1"
     assert found.unshared == SharingConfig(
         mig_strategy=MigStrategy.MIXED, allocation_policy=AllocationPolicy.PACKED
     )

@@ -116,10 +116,19 @@ def build_all() -> Iterator[str]:
         _install(missing)
         yield f"installed {', '.join(missing)}"
     for module in MODULES:
-        if not module.is_built:
-            start = time.monotonic()
-            _build(module)
-            yield f"built {', '.join(module.programs)} in {time.monotonic() - start:.0f} s"
+        yield from build(module)
+
+
+def build(module: Module) -> Iterator[str]:
+    """Build one module where it is missing; yield a line if that was done.
+
+    Raises:
+        CannotBuildError: there is no Go, or it failed.
+    """
+    if not module.is_built:
+        start = time.monotonic()
+        _build(module)
+        yield f"built {', '.join(module.programs)} in {time.monotonic() - start:.0f} s"
 
 
 def _missing_packages() -> list[str]:

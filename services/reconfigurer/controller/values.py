@@ -32,15 +32,26 @@ FIELDS = {
     "drain.barePods": "drain_bare_pods",
     "drain.daemonSetPods": "drain_daemon_set_pods",
     "controller.leaseSeconds": "lease_seconds",
-    "bus.url": "bus_url",
-    "bus.user": "bus_user",
-    "bus.passwordFile": "bus_password_file",
 }
+PARTS = ("advertiser", "allocator", "agent")
 CHART_ONLY = (
     "sharing.configMap.create",
     "sharing.configMap.data",
     "mig.configMap.create",
     "mig.configMap.data",
+    *(f"image.{name}" for name in ("repository", "tag", "pullPolicy", "pullSecrets")),
+    *(f"controller.{name}" for name in ("replicas", "priorityClassName", "tolerations")),
+    "controller.resources",
+    *(f"nodes.{name}" for name in ("selector", "gpuLabels", "tolerations", "priorityClassName")),
+    *(f"nodes.{name}" for name in ("runtimeClassName", "maxSurge", "kubeletDir")),
+    *(f"{part}.{name}" for part in PARTS for name in ("enabled", "resources")),
+    *(f"bus.{name}" for name in ("url", "acceptRoleUsers", "usersSecret", "keysSecret")),
+    *(f"bus.image.{name}" for name in ("repository", "tag")),
+    *(f"bus.persistence.{name}" for name in ("enabled", "size", "storageClass")),
+    "bus.resources",
+    "networkPolicy.enabled",
+    "telemetry.endpoint",
+    *(f"simulation.{name}" for name in ("enabled", "gpus")),
 )
 
 

@@ -1,0 +1,95 @@
+{{/* Name of everything in the release: the release's own, with the chart's where that says more. */}}
+{{- define "slicewire.fullname" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Name of what belongs to no namespace: releases of one name in two namespaces do not meet. */}}
+{{- define "slicewire.clusterName" -}}
+{{- printf "%s:%s" .Release.Namespace (include "slicewire.fullname" .) -}}
+{{- end -}}
+
+{{/* Labels that select one component's pods. Takes (root, component); never changes. */}}
+{{- define "slicewire.selector" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ $root.Chart.Name }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{/* All labels of an object. Takes (root, component). */}}
+{{- define "slicewire.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "slicewire.selector" . }}
+app.kubernetes.io/part-of: slicewire
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* An image. Takes (root, "node" or "cluster"). */}}
+{{- define "slicewire.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := $root.Values.image -}}
+{{- printf "%s-%s:%s" $image.repository (index . 1) ($image.tag | default $root.Chart.AppVersion) -}}
+{{- end -}}
+
+{{- define "slicewire.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+{{- range . }}
+- name: {{ . }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Where the bus is. */}}
+{{- define "slicewire.busUrl" -}}
+{{- .Values.bus.url | default (printf "nats://%s-nats:4222" (include "slicewire.fullname" .)) -}}
+{{- end -}}
+
+{{/* The Secret with the keys of the chart's own NATS. */}}
+{{- define "slicewire.keysSecret" -}}
+{{- .Values.bus.keysSecret | default (printf "%s-bus" (include "slicewire.fullname" .)) -}}
+{{- end -}}
+
+{{/* Settings of a process that talks to a collector. */}}
+{{- define "slicewire.telemetry" -}}
+{{- with .Values.telemetry.endpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* What no container of ours needs. */}}
+{{- define "slicewire.locked" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{/* The kubelet restarts a container whose loop hangs. */}}
+{{- define "slicewire.liveness" -}}
+ports:
+- name: health
+  containerPort: 8081
+livenessProbe:
+  httpGet:
+    port: health
+    path: /livez
+  periodSeconds: 20
+  timeoutSeconds: 5
+  failureThreshold: 3
+startupProbe:
+  httpGet:
+    port: health
+    path: /livez
+  periodSeconds: 2
+  failureThreshold: 60
+{{- end -}}

@@ -1,0 +1,1 @@
+"""What the chart gives to Kubernetes, for values as people write them."""
