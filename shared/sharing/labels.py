@@ -8,13 +8,16 @@ and the product is cut to what a label value may hold.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from shared.domain.gpu import Gpu, MigDevice
 from shared.domain.sharing import GPU_RESOURCE, MigStrategy, Share, Strategy
 from shared.sharing import hardware
 
 MIXED_MODELS = "slicewire.io/gpu.mixed-models"
+MIG_STRATEGY = "nvidia.com/mig.strategy"
+SUFFIXES = ("product", "count", "replicas", "sharing-strategy", "memory")
+_OF_PARTS = re.compile(rf"nvidia\.com/mig-[^/]+\.({'|'.join(SUFFIXES)})")
 _LONGEST = 63
 _STRIPPED = re.compile(r"[^A-Za-z0-9\-_. ]")
 
@@ -24,12 +27,23 @@ def labels(
 ) -> dict[str, str]:
     """Return product, count, replicas, sharing-strategy and memory (MiB); nothing without GPUs.
 
-    A node with several models carries `MIXED_MODELS` besides.
+    A node with several models carries `MIXED_MODELS` besides, one with a MIG strategy its name;
+    under mixed each MIG resource is described under its own name in the same way.
     """
     if not gpus:
         return {}
     several = len({gpu.model for gpu in gpus}) > 1
-    return _described(gpus, shares, strategy) | ({MIXED_MODELS: "true"} if several else {})
+    found = _described(gpus, shares, strategy) | ({MIXED_MODELS: "true"} if several else {})
+    if strategy is MigStrategy.NONE:
+        return found
+    return found | {MIG_STRATEGY: strategy.value} | _parts(gpus, shares, strategy)
+
+
+def ours(present: Iterable[str]) -> frozenset[str]:
+    """Name the labels that a node may have by `labels`, and of these all that tell of MIG parts."""
+    fixed = (f"{GPU_RESOURCE}.{suffix}" for suffix in SUFFIXES)
+    parts = (label for label in present if _OF_PARTS.fullmatch(label))
+    return frozenset((*fixed, MIXED_MODELS, MIG_STRATEGY, *parts))
 
 
 def product(*parts: str) -> str:
@@ -63,29 +77,51 @@ def _single(gpus: tuple[Gpu, ...], shares: tuple[Share, ...]) -> dict[str, str]:
     return _shared(name, len(devices), share, devices[0].memory_mib)
 
 
+def _parts(
+    gpus: tuple[Gpu, ...], shares: tuple[Share, ...], strategy: MigStrategy
+) -> dict[str, str]:
+    """Describe the MIG devices of each resource, by the first of them."""
+    named: dict[str, list[tuple[Gpu, MigDevice]]] = {}
+    parts = {mig.uuid: (gpu, mig) for gpu in gpus for mig in gpu.mig_devices}
+    for device in hardware.devices(gpus, strategy).devices:
+        if device.resource != GPU_RESOURCE and device.uuid in parts:
+            named.setdefault(device.resource, []).append(parts[device.uuid])
+    found: dict[str, str] = {}
+    for resource, devices in sorted(named.items()):
+        gpu, first = devices[0]
+        share = _foremost(shares, [mig.uuid for _, mig in devices])
+        name = product(gpu.model, "MIG", first.profile)
+        found |= _shared(name, len(devices), share, first.memory_mib, resource=resource)
+    return found
+
+
 def _foremost(shares: tuple[Share, ...], uuids: list[str]) -> Share | None:
     """Return the first shared one of these devices, else the first."""
     own = [share for share in shares if share.uuid in uuids]
     return next((share for share in own if share.replicas > 1), own[0] if own else None)
 
 
-def _shared(name: str, count: int, share: Share | None, memory: int) -> dict[str, str]:
+def _shared(
+    name: str, count: int, share: Share | None, memory: int, *, resource: str = GPU_RESOURCE
+) -> dict[str, str]:
     if share is None or share.replicas == 1:
-        return _group(name, count, 1, Strategy.NONE, memory)
+        return _group(name, count, 1, Strategy.NONE, memory, resource=resource)
     suffix = "" if share.renamed else "-SHARED"
     shown = _fit(name[: _LONGEST - len(suffix)]) + suffix
-    return _group(shown, count, share.replicas, share.strategy, memory)
+    return _group(shown, count, share.replicas, share.strategy, memory, resource=resource)
 
 
-def _group(name: str, count: int, replicas: int, strategy: str, memory: int) -> dict[str, str]:
-    values: Mapping[str, object] = {
-        "product": name,
-        "count": count,
-        "replicas": replicas,
-        "sharing-strategy": strategy,
-        "memory": memory,
-    }
-    return {f"{GPU_RESOURCE}.{suffix}": str(value) for suffix, value in values.items()}
+def _group(
+    name: str,
+    count: int,
+    replicas: int,
+    strategy: str,
+    memory: int,
+    *,
+    resource: str = GPU_RESOURCE,
+) -> dict[str, str]:
+    values = zip(SUFFIXES, (name, count, replicas, strategy, memory), strict=True)
+    return {f"{resource}.{suffix}": str(value) for suffix, value in values}
 
 
 def _fit(text: str) -> str:

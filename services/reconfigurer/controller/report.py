@@ -26,15 +26,6 @@ from shared.contract.messages import Inventory, Ledger, Phase
 from shared.sharing import labels
 from shared.telemetry import spans
 
-OURS = (
-    names.PRODUCT_LABEL,
-    names.COUNT_LABEL,
-    names.REPLICAS_LABEL,
-    names.STRATEGY_LABEL,
-    names.MEMORY_LABEL,
-    labels.MIXED_MODELS,
-)
-
 
 class Report:
     """Tells Kubernetes what the nodes have become."""
@@ -118,7 +109,7 @@ class Report:
             return nodes.Wanted()  # it answers an older wish
         shown = labels.labels(inventory.gpus, inventory.shares, wanted.sharing.mig_strategy)
         return nodes.Wanted(
-            labels={label: shown.get(label) for label in OURS},
+            labels=shown | dict.fromkeys(labels.ours(node.labels) - shown.keys()),
             annotations={names.LABELS_GENERATION_ANNOTATION: str(generation)},
         )
 

@@ -144,6 +144,15 @@ def test_a_label_that_does_not_hold_any_more_is_removed() -> None:
     assert on.wanted[-1].labels[labels.MIXED_MODELS] is None
 
 
+def test_labels_of_a_mig_resource_go_with_it() -> None:
+    """What a layout before this one had is not left standing."""
+    gone = "nvidia.com/mig-3g.40gb.count"
+    on = stage(node=nodes.Node(name=NODE, labels={gone: "2", "nvidia.com/mig.config": "x"}))
+    on.reporting.inventory_seen(NODE, inventory(), "")
+    assert on.wanted[-1].labels[gone] is None
+    assert "nvidia.com/mig.config" not in on.wanted[-1].labels
+
+
 def test_a_sick_gpu_is_told_once_however_often_it_is_published() -> None:
     """And its holders as soon as the ledger names them."""
     on = stage()

@@ -111,6 +111,48 @@ def test_only_a_node_with_several_models_is_marked() -> None:
         assert (labels.MIXED_MODELS in labels.labels(gpus, made, unshared.mig_strategy)) is marked
 
 
+MIXED = "flags: {migStrategy: mixed}\n"
+
+
+def test_under_mixed_each_mig_resource_is_described_under_its_name() -> None:
+    """U113: the numbers are those that the kubelet gets; whole GPUs are described beside them."""
+    config = load.load(MIXED + texts.sliced("name: mig-1g.10gb, replicas: 3")[12:])
+    gpus = (CUT, hardware.gpu(1))
+    found = labels.labels(gpus, shares.shares(gpus, config).shares, config.mig_strategy)
+    prefix = "nvidia.com/mig-1g.10gb."
+    assert {key: value for key, value in found.items() if key.startswith(prefix)} == {
+        f"{prefix}product": f"{NAME}-MIG-1g.10gb-SHARED",
+        f"{prefix}count": "2",
+        f"{prefix}replicas": "3",
+        f"{prefix}sharing-strategy": "time-slicing",
+        f"{prefix}memory": "9728",
+    }
+    assert (found["nvidia.com/gpu.count"], found["nvidia.com/gpu.replicas"]) == ("2", "1")
+    assert found[labels.MIG_STRATEGY] == "mixed"
+
+
+@pytest.mark.parametrize(
+    ("text", "strategy"), [("", None), ("flags: {migStrategy: single}", "single")]
+)
+def test_a_mig_strategy_is_named_where_there_is_one(text: str, strategy: str | None) -> None:
+    """Single describes MIG devices as GPUs, none says nothing of them."""
+    config = load.load(text)
+    found = labels.labels((CUT,), shares.shares((CUT,), config).shares, config.mig_strategy)
+    assert found.get(labels.MIG_STRATEGY) == strategy
+    assert not [label for label in found if label.startswith("nvidia.com/mig-")]
+
+
+def test_labels_of_parts_that_are_gone_are_ours_and_others_are_not() -> None:
+    """So they can be taken away, and nobody else's are."""
+    gone = "nvidia.com/mig-3g.40gb.count"
+    others = {"nvidia.com/mig.config", "nvidia.com/mig.config.state", "nvidia.com/mig.capable"}
+    found = labels.ours({gone, "nvidia.com/mig-3g.40gb.engines.copy", *others})
+    assert gone in found
+    assert labels.MIXED_MODELS in found
+    assert not found & others
+    assert "nvidia.com/mig-3g.40gb.engines.copy" not in found
+
+
 def test_a_node_without_gpus_has_no_labels() -> None:
     """Nothing to describe, nothing written."""
     assert labels.labels((), (), load.load("").mig_strategy) == {}
