@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -23,13 +23,15 @@ class RefusedError(Exception):
     """Helm did not render; the text is its own."""
 
 
-def rendered(*arguments: str, release: str = "slicewire", **values: Any) -> list[Json]:
-    """Render a release; arguments are helm's, keywords are values.
+def rendered(
+    values: Mapping[str, Any] | None = None, *arguments: str, release: str = "slicewire"
+) -> list[Json]:
+    """Render a release with these values; the other arguments are helm's.
 
     Raises:
         RefusedError: with what helm said.
     """
-    return [json.loads(each) for each in _rendered(arguments, release, json.dumps(values))]
+    return [json.loads(each) for each in _rendered(arguments, release, json.dumps(values or {}))]
 
 
 @functools.cache

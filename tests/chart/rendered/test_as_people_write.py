@@ -36,7 +36,7 @@ spec:
 def test_f17_a_text_three_levels_deep_stays_byte_for_byte() -> None:
     """F17: values inside a HelmRelease; the ConfigMap holds the text exactly."""
     values = yaml.safe_load(FLUX)["spec"]["values"]
-    maps = of_kind(rendered(**values), "ConfigMap")
+    maps = of_kind(rendered(values), "ConfigMap")
     assert maps["sharing"]["data"] == values["sharing"]["configMap"]["data"]
     assert maps["sharing"]["data"]["default"].endswith('# "ten"; {{ not a template }}\n')
 
@@ -47,6 +47,7 @@ def test_f19_a_file_becomes_the_only_key(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "sharing.yaml"
     file.write_text(text)
     objects = rendered(
+        None,
         *("--set", "sharing.configMap.create=true"),
         *("--set-file", f"sharing.configMap.data.config={file}"),
     )
@@ -67,5 +68,5 @@ def test_f19_a_file_becomes_the_only_key(tmp_path: pathlib.Path) -> None:
 def test_what_would_do_nothing_is_refused(given: dict[str, object], path: str) -> None:
     """Helm stops, and says which value it is about."""
     with pytest.raises(RefusedError) as refusal:
-        rendered(**given)
+        rendered(given)
     assert path.strip("/").replace("/", ".") in str(refusal.value).replace("/", ".")

@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 
 from services.reconfigurer.controller import values as chart_values
-from services.reconfigurer.controller.settings import read_accounts
+from services.reconfigurer.controller.settings import ControllerSettings
 from shared.contract import chart_file, names, table
 from shared.contract.keys import Key
 from tests.chart.rendered.helm import (
@@ -62,7 +62,7 @@ EVERY_RELEASE = pytest.mark.parametrize("given", RELEASES.values(), ids=RELEASES
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_every_manifest_is_valid(given: Json, version: str) -> None:
     """Against the schemas of the oldest and the newest Kubernetes, unknown fields refused."""
-    objects = rendered("--kube-version", version, **given)
+    objects = rendered(given, "--kube-version", version)
     assert objects
     for each in objects:
         kubernetes_validate.validate(each, version, strict=True)
@@ -78,9 +78,9 @@ def test_helm_has_nothing_to_complain_about() -> None:
 @EVERY_RELEASE
 def test_u109_a_selector_selects_its_own_pods_and_no_others(given: Json) -> None:
     """U109: also with two releases in one namespace."""
-    both = [*rendered(**given), *rendered(release="second", **given)]
+    both = [*rendered(given), *rendered(given, release="second")]
     templates = dict(pods(both))
-    assert len(templates) == 2 * len(dict(pods(rendered(**given))))
+    assert len(templates) == 2 * len(dict(pods(rendered(given))))
     for name, workload in of_kind(both, "DaemonSet", "Deployment", "StatefulSet").items():
         wanted = workload["spec"]["selector"]["matchLabels"].items()
         selected = [
@@ -95,7 +95,7 @@ def test_two_releases_make_no_object_of_one_name() -> None:
     """In one namespace, and of one name in two namespaces what stands in none."""
     first, second = rendered(), rendered(release="second")
     assert not identities(first) & identities(second)
-    elsewhere = rendered("--namespace", "other")
+    elsewhere = rendered({}, "--namespace", "other")
     cluster_wide = {"ClusterRole", "ClusterRoleBinding"}
     assert not {
         each for each in identities(first) & identities(elsewhere) if each[0] in cluster_wide
@@ -110,7 +110,7 @@ def identities(objects: list[Json]) -> set[tuple[str, str]]:
 @EVERY_RELEASE
 def test_only_the_controller_has_rights(given: Json) -> None:
     """Each right is a verb on a kind: no wildcard, no Secret but the making of the keys."""
-    objects = rendered(**given)
+    objects = rendered(given)
     bound = {
         subject["name"]
         for each in of_kind(objects, "RoleBinding", "ClusterRoleBinding").values()
@@ -129,7 +129,7 @@ def test_only_the_controller_has_rights(given: Json) -> None:
 @EVERY_RELEASE
 def test_node_services_hold_nothing_that_the_api_server_takes(given: Json) -> None:
     """No token is mounted; the one there is has another audience, or none is there at all."""
-    for name, template in pods(rendered(**given)):
+    for name, template in pods(rendered(given)):
         if name in {"slicewire-controller", "slicewire-keys"}:
             continue
         assert template["spec"]["automountServiceAccountToken"] is False
@@ -141,7 +141,7 @@ def test_node_services_hold_nothing_that_the_api_server_takes(given: Json) -> No
 @EVERY_RELEASE
 def test_only_what_needs_it_is_more_than_locked(given: Json) -> None:
     """Roots are read-only; privileges are the agent's, SYS_ADMIN the advertiser's alone."""
-    for name, template in pods(rendered(**given)):
+    for name, template in pods(rendered(given)):
         (container,) = template["spec"]["containers"]
         security = container["securityContext"]
         assert security["readOnlyRootFilesystem"] is True
@@ -160,7 +160,7 @@ def test_only_what_needs_it_is_more_than_locked(given: Json) -> None:
 @EVERY_RELEASE
 def test_containers_have_no_variables_in_bulk(given: Json) -> None:
     """F09: texts in an environment never change; the controller reads ConfigMaps by the API."""
-    for _name, template in pods(rendered(**given)):
+    for _name, template in pods(rendered(given)):
         for container in template["spec"]["containers"]:
             assert "envFrom" not in container
             for variable in container.get("env", []):
@@ -170,7 +170,7 @@ def test_containers_have_no_variables_in_bulk(given: Json) -> None:
 @EVERY_RELEASE
 def test_the_controller_is_told_what_the_values_say(given: Json) -> None:
     """Chart and rehearsals make the same settings of the same values."""
-    (container,) = of_kind(rendered(**given), "Deployment")["slicewire-controller"]["spec"][
+    (container,) = of_kind(rendered(given), "Deployment")["slicewire-controller"]["spec"][
         "template"
     ]["spec"]["containers"]
     wanted = chart_values.variables(merged(DEFAULTS, given))
@@ -192,7 +192,8 @@ def test_each_part_has_its_own_account_and_that_account_its_role() -> None:
     (container,) = of_kind(objects, "Deployment")["slicewire-controller"]["spec"]["template"][
         "spec"
     ]["containers"]
-    roles = read_accounts(environment(container)["SLICEWIRE_BUS_ACCOUNTS"])
+    told = environment(container)["SLICEWIRE_BUS_ACCOUNTS"]
+    roles = ControllerSettings.model_validate({"bus_accounts": told}).bus_accounts
     accounts = {
         f"{NAMESPACE}:{each['spec']['template']['spec']['serviceAccountName']}": name
         for name, each in of_kind(objects, "DaemonSet").items()
@@ -217,7 +218,7 @@ def test_real_gpus_and_simulated_ones_never_share_a_node() -> None:
     """Simulated services keep off nodes that a label calls GPU nodes."""
     labels = set(DEFAULTS["nodes"]["gpuLabels"])
     for given, operator in (({}, "In"), ({"simulation": {"enabled": True}}, "NotIn")):
-        for name, each in of_kind(rendered(**given), "DaemonSet").items():
+        for name, each in of_kind(rendered(given), "DaemonSet").items():
             terms = each["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][
                 "requiredDuringSchedulingIgnoredDuringExecution"
             ]["nodeSelectorTerms"]
@@ -229,7 +230,7 @@ def test_real_gpus_and_simulated_ones_never_share_a_node() -> None:
 
 def test_simulated_services_run_the_same_commands() -> None:
     """Advertiser and agent on the owner's socket, the allocator with a stand-in for devices."""
-    simulated = of_kind(rendered(simulation={"enabled": True}), "DaemonSet")
+    simulated = of_kind(rendered({"simulation": {"enabled": True}}), "DaemonSet")
     real = of_kind(rendered(), "DaemonSet")
     assert simulated.keys() - real.keys() == {"slicewire-simulator"}
     for name, each in real.items():
@@ -245,7 +246,7 @@ def test_simulated_services_run_the_same_commands() -> None:
 @pytest.mark.parametrize("off", ["advertiser", "allocator", "agent"])
 def test_each_part_can_be_switched_off(off: str) -> None:
     """Nothing of it is left, and nothing else changes but who may reach the bus."""
-    objects, without = rendered(), rendered(**{off: {"enabled": False}})
+    objects, without = rendered(), rendered({off: {"enabled": False}})
     gone = identities(objects) - identities(without)
     assert gone == {("DaemonSet", f"slicewire-{off}"), ("ServiceAccount", f"slicewire-{off}")}
 
@@ -262,12 +263,12 @@ def test_an_upgrade_leaves_no_gap() -> None:
 def test_two_controllers_have_a_budget() -> None:
     """A drain of nodes takes one at a time; one alone may go."""
     assert "slicewire-controller" in of_kind(rendered(), "PodDisruptionBudget")
-    assert not of_kind(rendered(controller={"replicas": 1}), "PodDisruptionBudget")
+    assert not of_kind(rendered({"controller": {"replicas": 1}}), "PodDisruptionBudget")
 
 
 def test_every_workload_s_pods_are_in_a_network_policy() -> None:
     """All but the Job, which is gone before anybody comes."""
-    objects = rendered(simulation={"enabled": True})
+    objects = rendered({"simulation": {"enabled": True}})
     selectors = [each["spec"]["podSelector"] for each in of_kind(objects, "NetworkPolicy").values()]
     for name, workload in of_kind(objects, *WORKLOADS).items():
         labels = workload["spec"]["template"]["metadata"]["labels"]
@@ -287,7 +288,7 @@ def test_container_images_are_pinned_and_pulled_only_when_missing() -> None:
     """No `latest`, and no `Always` that an air-gapped cluster cannot have."""
     images = [
         (container["image"], container["imagePullPolicy"])
-        for _name, template in pods(rendered(simulation={"enabled": True}))
+        for _name, template in pods(rendered({"simulation": {"enabled": True}}))
         for container in template["spec"]["containers"]
     ]
     assert {policy for _image, policy in images} == {"IfNotPresent"}
