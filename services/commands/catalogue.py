@@ -50,6 +50,7 @@ PEOPLE = (
     Command(
         "bus keys", "services.commands.bus_keys", "make the keys of an installation", "cluster"
     ),
+    Command("bus users", "services.commands.bus_users", "print accounts for an existing NATS"),
     Command("rehearse", "services.commands.rehearse", "play a story of your own", "demo"),
 )
 

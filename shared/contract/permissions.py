@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from shared.contract import table
 from shared.contract.table import Role
 
+EVERY_NODE = "*"  # in place of a node's name: what one user of a role for all nodes needs
 DIRECT_GET = "$JS.API.DIRECT.GET"
 LOGIN_LIFE_S = 2 * 3600  # of a node service that showed a token; it renews from half of it on
 
@@ -62,8 +63,13 @@ def user_name(role: Role, node: str) -> str:
 
 
 def inbox_prefix(role: Role, node: str) -> str:
-    """Where a user's answers come in; nobody is granted another's."""
-    return f"_INBOX_{user_name(role, node)}"
+    """Where a user's answers come in; nobody is granted another's.
+
+    The node is a token of its own, so that one user of a role may be granted those of all nodes.
+    """
+    return (
+        f"_INBOX_{role}.{table.node_token(node)}" if role in table.NODE_ROLES else f"_INBOX_{role}"
+    )
 
 
 def exports() -> tuple[Export, ...]:
@@ -80,7 +86,7 @@ def exports() -> tuple[Export, ...]:
 
 
 def permissions(role: Role, node: str = "") -> Permissions:
-    """All that one user may do; `node` counts for node services only."""
+    """All that one user may do; `node` counts for node services only, and may be EVERY_NODE."""
     if role is Role.CONTROLLER:
         allowed = _controller()
     elif role is Role.COMMAND:

@@ -1,9 +1,10 @@
-"""The nats-server's configuration as text, in two forms with the same accounts.
+"""The nats-server's configuration as text, in three forms with the same accounts.
 
 `configuration` names static users with passwords: the stand-in broker starts a server from it.
 `callout_configuration` leaves the users of nodes to the controller, which the server asks at each
 login, and takes public keys from its environment: the chart's NATS runs with it, from the copy in
-deploy/chart/files that `make schema` writes.
+deploy/chart/files that `make schema` writes. `role_accounts` is for somebody's existing NATS, with
+one user for each role on all nodes.
 
 NATS reads JSON as its own format, so what is written here needs no escaping rules of ours; only
 variables must stand without quotes.
@@ -84,6 +85,35 @@ def callout_configuration(*, host: str, port: int, store_dir: str) -> str:
         },
         indent=2,
     )
+    return _with_variables(text)
+
+
+def role_accounts() -> str:
+    """Write the accounts for an existing server: a user a role, its password from a variable."""
+    accounts = {
+        account.value: _account(
+            account, [_role_user(role) for role in Role if permissions.account(role) is account]
+        )
+        for account in Account
+    }
+    return _with_variables(json.dumps({"accounts": accounts}, indent=2))
+
+
+def password_variable(role: Role) -> str:
+    """The variable that tells an existing server the password of a role's user."""
+    return f"SLICEWIRE_{role.upper()}_PASSWORD"
+
+
+def _role_user(role: Role) -> dict[str, object]:
+    return {
+        "user": str(role),
+        "password": f"${password_variable(role)}",
+        "permissions": _permissions(role, permissions.EVERY_NODE),
+    }
+
+
+def _with_variables(text: str) -> str:
+    """Take our variables out of quotes, in which NATS would read them as text."""
     return re.sub(r'"(\$SLICEWIRE_[A-Z_]+)"', r"\1", text) + "\n"
 
 
