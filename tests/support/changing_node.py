@@ -32,7 +32,7 @@ from tests.support import hardware
 from tests.support.nodes import patched
 
 GPU = "nvidia.com/gpu"
-NODE = "gpu-a"
+NODE = "gpu-a.example"
 US = "slicewire-controller"
 DCGM = "nvidia.com/gpu.deploy.dcgm"
 KUBELET_PERIOD_S = 10.0
@@ -166,20 +166,26 @@ class World:
         if self.gone:
             return
         said = self.progress.phase if self.progress else None
-        prepared = self.view().prepared
-        if said in {Phase.HOLDING, Phase.APPLYING} and not prepared and said is Phase.HOLDING:
+        if said is Phase.APPLYING:
+            self._apply(fails=fails)
+        elif not self.intent.mig_config:
+            self._rest(Phase.IDLE)
+        elif GOES not in self.devices:
+            self._rest(Phase.SUCCESS)
+        elif said not in {Phase.PREPARE, Phase.HOLDING} or not self.view().newest:
             self._begin_again()
-        elif said is Phase.SUCCESS:
-            return
-        elif said in {None, Phase.FAILED}:
+        elif said is Phase.PREPARE:
+            if self.view().prepared:
+                self.say(Phase.HOLDING)
+        elif not self.view().prepared:
             self._begin_again()
-        elif said is Phase.PREPARE and prepared:
-            self.say(Phase.HOLDING)
-        elif said is Phase.HOLDING:
+        else:
             idle = self.held_order == self.order and not self.blockers()
             self.say(Phase.APPLYING if idle else Phase.HOLDING)
-        elif said is Phase.APPLYING:
-            self._apply(fails=fails)
+
+    def _rest(self, phase: Phase) -> None:
+        if self.progress is None or self.progress.phase is not phase or not self.view().newest:
+            self.say(phase)
 
     def _begin_again(self) -> None:
         self.withheld, self.held_order = frozenset(), 0

@@ -94,13 +94,19 @@ class Attempt:
 
     generation: Generation = NONE
     order: int = 0
-    began: float | None = None  # when we took it up
+    began: float | None = None  # when we began to prepare the node
+    holding: float | None = None  # when we began to wait for those who hold its slots
     cordoned: float | None = None  # since when the node has been seen cordoned
     over: float | None = None  # since when nothing of it goes on
     failure: Failure | None = None
     leaving: frozenset[str] = frozenset()  # UUIDs of MIG devices that the change is to destroy
     tries: int = 0  # given up so many times in this generation
     retry_at: float = 0.0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the node is being disturbed."""
+        return self.began is not None or self.holding is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ from shared.telemetry import spans
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
+SOON_S = 0.1  # after a write, ours or somebody else's
 LOOKS_AT_ONCE = 8
 AT_WORK = (Phase.HOLDING, Phase.APPLYING, Phase.REBOOTING)
 
@@ -64,6 +65,7 @@ class _Change:
     later: dict[str, float] = field(default_factory=dict)  # until when budgets refuse, by UID
     preparing: spans.Step | None = None
     failed: Generation | None = None  # the newest generation that has failed here
+    news: asyncio.Event = field(default_factory=asyncio.Event)  # the agent has said something
     followed: bool = False
 
 
@@ -93,7 +95,9 @@ class Drain:
     def progress_seen(self, name: str, received: Received[Progress]) -> None:
         """Take what a node's agent says."""
         self._fleet.progress[name] = received
-        self._change(name).heard_at = clock.loop_time()
+        change = self._change(name)
+        change.heard_at = clock.loop_time()
+        change.news.set()
         self.reconsider(name)
 
     def reconsider(self, name: str) -> None:
@@ -200,7 +204,7 @@ class Drain:
         node = self._fleet.nodes[name]
         if change.failed == generation or outcome.told(node, State.FAILED, generation):
             return Stage.FAILED
-        if prepare.marked(node.annotations) or change.attempt.began is not None:
+        if prepare.marked(node.annotations) or change.attempt.goes_on:
             return Stage.BEGUN
         if received is None or received.value.stamp.generation != generation:
             return Stage.SETTLED
@@ -214,18 +218,24 @@ class Drain:
 
     async def _follow(self, name: str) -> None:
         """Look at a node until nothing is to be done there."""
+        change = self._change(name)
         try:
             while self._needed(name):
+                change.news.clear()
+                pause = LOOK_S
                 async with self._room:
                     try:
-                        await self._look(name)
+                        pause = await self._look(name)
                     except kube.KubeError as error:
                         log.warning("change of node %s: %s; looking again", name, error)
-                await clock.sleep(LOOK_S)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await change.news.wait()
         finally:
-            self._change(name).followed = False
+            change.followed = False
 
-    async def _look(self, name: str) -> None:
+    async def _look(self, name: str) -> float:
+        """Look once and act; return when to look again, unless the agent speaks before."""
         wanted = self._fleet.intents[name]
         change = self._change(name)
         found = await self._api.call("GET", f"/api/v1/nodes/{name}")
@@ -234,14 +244,14 @@ class Drain:
         if pods := await self._pods(view, stage):
             view = dataclasses.replace(view, pods=pods)
         if self._fleet.intents.get(name) is not wanted:
-            return  # another wish has come meanwhile: look again
+            return SOON_S  # another wish has come meanwhile
         step = prepare.decide(view, change.attempt)
         change.attempt = step.attempt
         if step.waits:
             log.info("change of node %s: %s", name, step.waits)
         self._begin_preparing(change, stage, name)
         if step.patch and not await self._patch(name, view, step):
-            return
+            return SOON_S
         if step.prepared is not None and self._fleet.intents.get(name) is wanted:
             self._answer(name, wanted, view, prepared=step.prepared)
         for pod in step.evict:
@@ -249,6 +259,7 @@ class Drain:
         if stage is prepare.Stage.OVER:
             change.differs = prepare.differences(view, step.attempt)
         self.reconsider(name)
+        return SOON_S if step.patch else LOOK_S
 
     def _view(self, name: str, wanted: Intent, node: snapshot.Snapshot) -> View:
         change, received = self._change(name), self._fleet.progress.get(name)

@@ -68,7 +68,7 @@ class Events:
                 log.warning("Event %s about %s not posted: %s", say.reason, say.about.name, error)
 
     async def _post(self, say: saying.Say) -> None:
-        if say.about.kind == "Pod":
+        if say.about.kind == "Pod" and not say.about.uid:
             say = await self._with_uid(say)
         path = f"/api/v1/namespaces/{say.event_namespace}/events"
         event = saying.event(say, clock.utc(clock.now_ns()), self._instance)

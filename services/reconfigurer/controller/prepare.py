@@ -88,12 +88,17 @@ def _of_this_change(view: View, attempt: Attempt) -> Attempt:
     if progress is None or not view.newest:
         return attempt
     if progress.order != attempt.order:
-        attempt = dataclasses.replace(attempt, order=progress.order, began=None, cordoned=None)
+        attempt = _at_rest(dataclasses.replace(attempt, order=progress.order))
     if not progress.slots:
         return attempt
     devices = (slots.device_of(slot) for slot in progress.slots)
     leaving = frozenset(device for device in devices if device.startswith(MIG))
     return dataclasses.replace(attempt, leaving=leaving)
+
+
+def _at_rest(attempt: Attempt) -> Attempt:
+    """The times of an attempt that does not go on, or not yet."""
+    return dataclasses.replace(attempt, began=None, holding=None, cordoned=None)
 
 
 def _prepare(view: View, attempt: Attempt) -> Next:
@@ -128,8 +133,8 @@ def _unready(view: View, cordoned: float) -> str:
 
 
 def _hold(view: View, attempt: Attempt) -> Next:
-    began = view.now if attempt.began is None else attempt.began
-    attempt = dataclasses.replace(attempt, began=began)
+    since = view.now if attempt.holding is None else attempt.holding
+    attempt = dataclasses.replace(attempt, holding=since)
     evicted = eviction.noted(view.node.annotations)
     found = eviction.verdicts(
         view.progress.blockers if view.progress else (),
@@ -138,7 +143,7 @@ def _hold(view: View, attempt: Attempt) -> Next:
     )
     if refused := [f"{each.key} {each.why}" for each in found if isinstance(each, Refuse)]:
         return _give_up(view, attempt, DRAIN_REFUSED, "; ".join(refused))
-    if view.now - began > view.policy.timeout_s:
+    if view.now - since > view.policy.timeout_s:
         return _give_up(view, attempt, DRAIN_TIMEOUT, _late(view, found))
     evict = tuple(each.pod for each in found if isinstance(each, Evict))
     noted = evicted | {pod.key: pod.uid for pod in evict}
@@ -175,9 +180,7 @@ def _give_up(view: View, attempt: Attempt, reason: str, why: str) -> Next:
     wait = min(RETRY_MOST_S, max(1.0, view.policy.timeout_s) * float(2 ** min(attempt.tries, 16)))
     sentence = f"{why}; the former layout goes on serving, tried again in {wait:.0f} s"
     failed = dataclasses.replace(
-        attempt,
-        began=None,
-        cordoned=None,
+        _at_rest(attempt),
         failure=Failure(reason, sentence),
         tries=attempt.tries + 1,
         retry_at=view.now + wait,
@@ -199,7 +202,7 @@ def _brief(view: View) -> Patch:
 def _over(view: View, attempt: Attempt) -> Next:
     """Take back what is ours: components at once, the cordon when the devices are those told."""
     since = view.now if attempt.over is None else attempt.over
-    attempt = dataclasses.replace(attempt, over=since, began=None, cordoned=None)
+    attempt = dataclasses.replace(_at_rest(attempt), over=since)
     patch = components.restore(view.node)
     if names.EVICTED_ANNOTATION in view.node.annotations:
         patch |= Patch(annotations={names.EVICTED_ANNOTATION: None})

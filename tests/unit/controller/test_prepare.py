@@ -169,7 +169,7 @@ def test_waits_between_tries_grow() -> None:
     attempt = prepare.decide(made.view(), attempt).attempt
     waits = []
     for _ in range(4):
-        attempt = dataclasses.replace(attempt, began=made.now - BRIEF.timeout_s - 1)
+        attempt = dataclasses.replace(attempt, holding=made.now - BRIEF.timeout_s - 1)
         attempt = prepare.decide(made.view(), attempt).attempt
         waits.append(attempt.retry_at - made.now)
     assert waits == sorted(waits)
