@@ -253,7 +253,8 @@ class Rig:
 
     async def until_said(self, *phases: Phase, within: float = 20.0) -> Progress:
         """Wait, while an agent serves, until one of these is said of the newest generation."""
-        return await eventually(lambda: self._newest(phases), within=within)
+        await eventually(lambda: self._newest(phases) is not None, within=within)
+        return self.told[-1]
 
     def _newest(self, phases: tuple[Phase, ...]) -> Progress | None:
         if not self.told or self.intent is None:

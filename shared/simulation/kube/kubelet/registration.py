@@ -75,10 +75,15 @@ class Registrations(api_grpc.RegistrationBase):
             endpoint.close()
             reason = f"failed to dial device plugin: {endpoints.sentence(error)}"
             raise GRPCError(Status.UNKNOWN, reason) from error
+        except asyncio.CancelledError:
+            endpoint.close()
+            raise
         self._manager.connected(endpoint.resource)
         self._serving[endpoint.resource] = endpoint
+        following = self._group.create_task(self._follow(endpoint), name=f"list of {endpoint.name}")
+        # Also where the kubelet stops before the task has begun.
+        following.add_done_callback(lambda _: endpoint.close())
         await self._save()
-        self._group.create_task(self._follow(endpoint), name=f"list of {endpoint.name}")
         await stream.send_message(api_pb2.Empty())
 
     async def _follow(self, endpoint: endpoints.Endpoint) -> None:
@@ -91,8 +96,6 @@ class Registrations(api_grpc.RegistrationBase):
                 self._manager.listed(endpoint.resource, devices)
         except endpoints.FAILURES as error:
             _log.info("ListAndWatch of %s ended: %s", endpoint.name, endpoints.sentence(error))
-        finally:
-            endpoint.close()
         self._ended(endpoint)
 
     def _ended(self, endpoint: endpoints.Endpoint) -> None:
