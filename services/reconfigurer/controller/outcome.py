@@ -103,7 +103,7 @@ def of(
         return said(State.FAILED, reason, sentences)
     if not wanted.mig_config:
         return None
-    if failure:
+    if failure and not _went_on(wanted, progress):
         return said(State.FAILED, failure.reason, failure.sentence)
     if progress is None or progress.stamp.generation != wanted.stamp.generation:
         return said(State.PENDING, WAITING, "the node's agent has not taken it up yet")
@@ -139,6 +139,15 @@ def forget(node: nodes.Node) -> nodes.Wanted:
     return nodes.Wanted(
         labels={names.MIG_STATE_LABEL: None},
         annotations={names.MIG_REASON_ANNOTATION: None, names.MIG_GENERATION_ANNOTATION: None},
+    )
+
+
+def _went_on(wanted: Intent, progress: Progress | None) -> bool:
+    """Whether the agent was already past what we gave up waiting for."""
+    return (
+        progress is not None
+        and progress.stamp.generation == wanted.stamp.generation
+        and progress.phase in {Phase.APPLYING, Phase.REBOOTING, Phase.SUCCESS}
     )
 
 
