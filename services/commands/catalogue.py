@@ -50,6 +50,9 @@ PEOPLE = (
     Command(
         "bus keys", "services.commands.bus_keys", "make the keys of an installation", "cluster"
     ),
+    Command(
+        "cleanup", "services.commands.cleanup", "take what slicewire wrote off all nodes", "cluster"
+    ),
     Command("bus users", "services.commands.bus_users", "print accounts for an existing NATS"),
     Command("rehearse", "services.commands.rehearse", "play a story of your own", "demo"),
 )

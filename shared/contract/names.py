@@ -21,6 +21,7 @@ STRATEGY_LABEL = "nvidia.com/gpu.sharing-strategy"
 MEMORY_LABEL = "nvidia.com/gpu.memory"
 
 # Our annotations on nodes: what must outlive every store and process.
+ANNOTATIONS = "slicewire.io/"  # what they all begin with
 GENERATION_ANNOTATION = "slicewire.io/generation"  # newest generation wanted of the node
 LABELS_GENERATION_ANNOTATION = "slicewire.io/labels-generation"  # generation the labels show
 MIG_REASON_ANNOTATION = "slicewire.io/mig-config-reason"  # why mig.config.state is what it is

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from services.reconfigurer.controller import cordon, values
+from services.reconfigurer.controller import cordon, nodes, values
 from services.reconfigurer.controller.attempt import Policy
 from services.reconfigurer.controller.eviction import Answer
 from services.reconfigurer.controller.settings import ControllerSettings
@@ -158,6 +158,11 @@ def test_defaults_of_chart_and_settings_agree() -> None:
     }
     assert not different
     assert own.config_label == names.CONFIG_LABEL
+
+
+def test_chart_and_controller_know_gpu_nodes_by_the_same_labels() -> None:
+    """Where node services run, the controller looks."""
+    assert set(DEFAULTS["nodes"]["gpuLabels"]) == set(nodes.GPU_LABELS)
 
 
 def test_values_become_settings() -> None:

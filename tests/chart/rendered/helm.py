@@ -16,7 +16,7 @@ from tests.kube import build
 Json = dict[str, Any]
 WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet", "Job")
 NAMESPACE = "gpu"
-OLDEST, NEWEST = "1.29", "1.37"  # of Kubernetes
+OLDEST, NEWEST = "1.30", "1.37"  # of Kubernetes
 
 
 class RefusedError(Exception):

@@ -28,6 +28,7 @@ from tests.chart.rendered.helm import (
 from tests.chart.test_values import CHART, DEFAULTS
 
 TEXT = "version: v1\n"
+HOOK_WEIGHT = "helm.sh/hook-weight"
 USERS = {"url": "nats://bus.example:4222", "acceptRoleUsers": True, "usersSecret": "users"}
 RELEASES: dict[str, Json] = {
     "defaults": {},
@@ -117,8 +118,8 @@ def test_only_the_controller_has_rights(given: Json) -> None:
         for subject in each["subjects"]
     }
     own_keys = not given.get("bus", {}).keys() & {"url", "keysSecret"}
-    keys = {"slicewire-keys"} if own_keys else set()
-    assert bound == {"slicewire-controller"} | keys
+    jobs = {"slicewire-cleanup", "slicewire-keys"} if own_keys else {"slicewire-cleanup"}
+    assert bound == {"slicewire-controller"} | jobs
     for name, role in of_kind(objects, "Role", "ClusterRole").items():
         for rule in role["rules"]:
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
@@ -130,7 +131,7 @@ def test_only_the_controller_has_rights(given: Json) -> None:
 def test_node_services_hold_nothing_that_the_api_server_takes(given: Json) -> None:
     """No token is mounted; the one there is has another audience, or none is there at all."""
     for name, template in pods(rendered(given)):
-        if name in {"slicewire-controller", "slicewire-keys"}:
+        if name in {"slicewire-controller", "slicewire-cleanup", "slicewire-keys"}:
             continue
         assert template["spec"]["automountServiceAccountToken"] is False
         for volume in template["spec"]["volumes"]:
@@ -267,13 +268,13 @@ def test_two_controllers_have_a_budget() -> None:
 
 
 def test_every_workload_s_pods_are_in_a_network_policy() -> None:
-    """All but the Job, which is gone before anybody comes."""
+    """All but the Jobs, which are gone when anybody else is there."""
     objects = rendered({"simulation": {"enabled": True}})
     selectors = [each["spec"]["podSelector"] for each in of_kind(objects, "NetworkPolicy").values()]
     for name, workload in of_kind(objects, *WORKLOADS).items():
         labels = workload["spec"]["template"]["metadata"]["labels"]
         hits = [selector for selector in selectors if selects(selector, labels)]
-        assert len(hits) == (0 if name.endswith("-keys") else 1), name
+        assert len(hits) == (0 if workload["kind"] == "Job" else 1), name
 
 
 def selects(selector: Json, labels: dict[str, str]) -> bool:
@@ -296,6 +297,17 @@ def test_container_images_are_pinned_and_pulled_only_when_missing() -> None:
     assert len({image for image, _policy in images}) == len(
         list(itertools.chain(["node", "cluster", "nats"]))
     )
+
+
+def test_hooks_leave_nothing_and_come_in_their_order() -> None:
+    """Account and rights before the Job; all of them go with its success."""
+    hooks = [each for each in rendered() if "annotations" in each["metadata"]]
+    weights = {each["kind"]: int(each["metadata"]["annotations"][HOOK_WEIGHT]) for each in hooks}
+    assert weights["Role"] < weights["RoleBinding"] < weights["Job"]
+    assert weights["ServiceAccount"] < weights["Job"]
+    for each in hooks:
+        policy = each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+        assert policy == "before-hook-creation,hook-succeeded"
 
 
 def test_the_hook_s_secret_is_the_one_that_is_mounted() -> None:
