@@ -99,8 +99,9 @@ class Owner(enum.StrEnum):
 class Pod:
     """Create a pod; with `node` it is bound there without the scheduler.
 
-    `init` are the containers that run to their end before the others start; `grace_seconds` None
-    is what Kubernetes gives a pod that says nothing. `uses_mib` is what its process takes of each
+    `init` are the containers that run to their end before the others start; `grace_seconds` is
+    how long they need to end when the pod is deleted or evicted, None for next to no time, as
+    most programs do on SIGTERM. `uses_mib` is what its process takes of each
     GPU or MIG device that it gets; None for a pod that has no process there.
     """
 

@@ -31,6 +31,7 @@ from shared.simulation.kube.apiserver.rules import Deletion
 from shared.simulation.kube.kubelet.kubelet import FakeKubelet
 
 IMAGE = "example.com/pause:1"
+PROMPT_S = 1  # a stand-in container takes its whole grace; most real ones end on SIGTERM
 
 
 async def act(cluster: Cluster, action: Act) -> None:
@@ -75,7 +76,10 @@ async def _act(cluster: Cluster, action: Act) -> None:
 
 def pod_body(pod: Pod) -> dict[str, Any]:
     """The pod object of a step."""
-    spec: dict[str, Any] = {"containers": [_container(each) for each in pod.containers]}
+    spec: dict[str, Any] = {
+        "containers": [_container(each) for each in pod.containers],
+        "terminationGracePeriodSeconds": PROMPT_S,
+    }
     if pod.init:
         spec["initContainers"] = [_container(each) for each in pod.init]
     if pod.node is not None:
