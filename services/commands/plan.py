@@ -118,10 +118,9 @@ def _config(
         return "", load.load(body, unshared)
     chosen = choose(texts.keys())
     if chosen.kind is SourceKind.NONE:
-        warning = Problem("data", 0, 0, chosen.sentence)
-        return "", dataclasses.replace(unshared, warnings=(warning,))
+        return "", dataclasses.replace(unshared, warnings=(chosen.problem,))
     if not chosen.found:
-        raise RefusedError((Problem("data", 0, 0, chosen.sentence),))
+        raise RefusedError((chosen.problem,))
     text = texts[chosen.key]
     try:
         return chosen.key, _placed(load.load(text.text, unshared), text)
@@ -140,6 +139,7 @@ def _placed(config: SharingConfig, text: manifest.Text) -> SharingConfig:
         dataclasses.replace(
             entry,
             place=place(entry.place),
+            replicas_place=place(entry.replicas_place),
             device_places=tuple(place(each) for each in entry.device_places),
         )
         for entry in config.resources

@@ -76,7 +76,8 @@ def choose(
     """Choose among the keys; `named` (by --key) comes before everything."""
     if named is None:
         return select.select(node_labels, gpus, keys, choice)
-    hint = suggest.did_you_mean(named, keys)
+    if named in keys:
+        return select.Selected(SourceKind.KEY, named, True, f"--key names the key {named}")
     sentence = f"there is no key {named}, the keys are {suggest.listed(keys)}"
-    sentence += f" ({hint})" if hint else ""
-    return select.Selected(SourceKind.KEY, named, named in keys, sentence)
+    hint = suggest.did_you_mean(named, keys)
+    return select.Selected(SourceKind.KEY, named, False, sentence, hint)

@@ -55,7 +55,7 @@ class SharedResource:
 
     `name` is the full resource name; `rename` the full name to advertise instead, None to keep
     it; `devices` are texts ("0", "1:0", a UUID), None for all. The places say where the entry and
-    its devices stand in the text, for refusals that need the hardware; they never make two
+    its parts stand in the text, for refusals that need the hardware; they never make two
     entries differ.
     """
 
@@ -64,6 +64,7 @@ class SharedResource:
     rename: str | None = None
     devices: tuple[str, ...] | None = None
     place: Place = field(default=Place(), compare=False)
+    replicas_place: Place = field(default=Place(), compare=False)
     device_places: tuple[Place, ...] = field(default=(), compare=False)
 
 

@@ -62,6 +62,6 @@ def _read_ref(item: Field) -> str | None:
     if _INDEX.fullmatch(ref) or _UUID.fullmatch(ref):
         return ref
     spelling = scalars.number_spelling(text)
-    hint = f"write {spelling}" if spelling and not spelling.startswith("-") else ""
+    hint = f"write {spelling}" if spelling != text and _INDEX.fullmatch(spelling) else ""
     item.report(f"found {item.found()}, accepted is an index (0), a pair (1:0) or a UUID", hint)
     return None

@@ -68,6 +68,7 @@ def _entry(item: Field, rename_all: bool) -> SharedResource | None:
         rename=None if rename == name else rename,
         devices=None if refs is None else tuple(ref for ref, _ in refs),
         place=item.place,
+        replicas_place=fields["replicas"].place,
         device_places=() if refs is None else tuple(place for _, place in refs),
     )
 

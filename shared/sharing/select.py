@@ -11,6 +11,7 @@ import fnmatch
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import SourceKind
 from shared.sharing import labels, suggest
@@ -47,13 +48,19 @@ class Selected:
     """What was chosen and why.
 
     Not `found`: the named key is missing and the last good text stays. Kind `NONE`: nothing names
-    a key and no key speaks for itself.
+    a key and no key speaks for itself. `suggestion` is the key that a missing one is near to.
     """
 
     kind: SourceKind
     key: str
     found: bool
     sentence: str
+    suggestion: str = ""
+
+    @property
+    def problem(self) -> Problem:
+        """The same for people whose node gets no text, or not the one they named."""
+        return Problem("data", 0, 0, self.sentence, self.suggestion)
 
 
 def select(
@@ -68,8 +75,10 @@ def select(
     if named is not None:
         kind, key, who = named
         found = key in present
-        rest = "" if found else f", which is not there: {_listing(keys)}{_hint(key, present)}"
-        return Selected(kind, key, found, f"{who} names the key {key}{rest}")
+        if found:
+            return Selected(kind, key, True, f"{who} names the key {key}")
+        sentence = f"{who} names the key {key}, which is not there: {_listing(keys)}"
+        return Selected(kind, key, False, sentence, suggest.did_you_mean(key, present))
     if DEFAULT_KEY in present:
         return Selected(SourceKind.DEFAULT, DEFAULT_KEY, True, "the key default is there")
     if len(present) == 1:
@@ -112,11 +121,6 @@ def _is_product(rule: Rule, gpu: Gpu) -> bool:
 
 def _is_pci_id(rule: Rule, gpu: Gpu) -> bool:
     return not rule.pci_id or rule.pci_id.lower() == f"0x{gpu.pci_device:08x}"
-
-
-def _hint(key: str, keys: Collection[str]) -> str:
-    hint = suggest.did_you_mean(key, keys)
-    return f" ({hint})" if hint else ""
 
 
 def _listing(keys: Collection[str] | None) -> str:

@@ -150,7 +150,7 @@ def _check_ids(made: tuple[Share, ...], covered: dict[str, _Row], findings: Find
         others = total - sum(share.replicas for share in same)
         fit = max((entries.MOST_IDS - others) // len(same), 1)
         findings.add(
-            row.entry.place,
+            row.entry.replicas_place,
             f"{row.path}.replicas",
             f"{total} ids of {resource} are more than the {entries.MOST_IDS} that the kubelet takes"
             f" ({len(same)} devices with {row.entry.replicas} replicas each)",

@@ -145,9 +145,9 @@ def _key_missing(
         if isinstance(read, SharingConfig):
             source = config_map.source(SourceKind.DEFAULT, select.DEFAULT_KEY)
             last_good = _LastGood(read, source)
-    problem = Problem("data", 0, 0, chosen.sentence)
-    message = f"ConfigMap {config_map.name}: {chosen.sentence}; {last_good.words}"
-    return _refused(last_good, (problem,), names.CONFIG_NOT_FOUND, message)
+    hint = f" ({chosen.suggestion})" if chosen.suggestion else ""
+    message = f"ConfigMap {config_map.name}: {chosen.sentence}{hint}; {last_good.words}"
+    return _refused(last_good, (chosen.problem,), names.CONFIG_NOT_FOUND, message)
 
 
 def _nothing_selected(
@@ -158,21 +158,20 @@ def _nothing_selected(
     Unshared, but for two cases in which nobody has asked for that: the ConfigMap (or all it held)
     has gone away under a node that it serves, and a second key stands beside what was the only one.
     """
-    problem = Problem("data", 0, 0, chosen.sentence)
     message = f"ConfigMap {config_map.name}: {chosen.sentence}"
     kept = f"{message}; {last_good.words}"
     if not config_map.data:
         if last_good.source.key:
-            return _refused(last_good, (problem,), names.CONFIG_NOT_FOUND, kept)
+            return _refused(last_good, (chosen.problem,), names.CONFIG_NOT_FOUND, kept)
         # Most clusters begin so: nothing is wrong, and `status` says what serves.
         return Resolution(sharing=config_map.unshared, source=NOWHERE, state=ConfigState.UNSHARED)
     if last_good.source.kind is SourceKind.ONLY:
-        return _refused(last_good, (problem,), names.CONFIG_NOT_SELECTED, kept)
+        return _refused(last_good, (chosen.problem,), names.CONFIG_NOT_SELECTED, kept)
     return Resolution(
         sharing=config_map.unshared,
         source=NOWHERE,
         state=ConfigState.UNSHARED,
-        problems=(problem,),
+        problems=(chosen.problem,),
         reason=names.CONFIG_NOT_SELECTED,
         message=f"{message}; until then the node serves unshared",
     )

@@ -135,7 +135,19 @@ def test_an_absent_key_is_refused(ask: Ask, words: list[str], part: str) -> None
     """Named by flag or by the node's label."""
     status, form = ask(CONFIG_MAP, "t4", *words)
     assert (status, form["ok"]) == (1, False)
-    assert part in form["errors"][0]["message"]
+    (error,) = form["errors"]
+    assert part in error["message"]
+    assert (error["path"], error["suggestion"]) == ("data", 'did you mean "a100"?')
+
+
+def test_too_many_ids_are_told_where_the_number_stands(ask: Ask) -> None:
+    """Path, line and column are all those of `replicas`, counted in the file."""
+    text = CONFIG_MAP.replace("replicas: 4, devices: [0, 5]", "replicas: 10001")
+    _, form = ask(text, "t4=2", "--key", "a100")
+    (error,) = form["errors"]
+    assert error["path"] == "sharing.timeSlicing.resources[0].replicas"
+    assert (error["line"], error["column"]) == (10, 44)
+    assert error["suggestion"] == "at most 10000 replicas fit"
 
 
 def test_the_node_label_chooses_the_key(ask: Ask) -> None:

@@ -64,7 +64,7 @@ def test_two_keys_are_listed_with_the_ways_to_choose() -> None:
             chosen(("default", "t4"), "T-4"),
             SourceKind.LABEL,
             f"the node label {LABEL} names the key T-4, which is not there:"
-            ' the ConfigMap has the keys default, t4 (did you mean "t4"?)',
+            " the ConfigMap has the keys default, t4",
             id="U013-label",
         ),
         pytest.param(
@@ -92,8 +92,16 @@ def test_two_keys_are_listed_with_the_ways_to_choose() -> None:
 def test_a_named_key_that_is_absent_is_not_replaced_by_another(
     selected: select.Selected, kind: SourceKind, sentence: str
 ) -> None:
-    """U013: the last good text stays; the keys and the nearest one are named."""
+    """U013: the last good text stays; the keys are named."""
     assert (selected.kind, selected.found, selected.sentence) == (kind, False, sentence)
+
+
+def test_the_nearest_key_is_the_suggestion() -> None:
+    """As of every problem, on its own: programs show it where they like."""
+    problem = chosen(("default", "t4"), "T-4").problem
+    assert (problem.path, problem.suggestion) == ("data", 'did you mean "t4"?')
+    assert "did you mean" not in problem.message
+    assert chosen((), key="any").problem.suggestion == ""
 
 
 @pytest.mark.parametrize(
