@@ -47,9 +47,9 @@ class ControlPlane:
             APISERVER, lambda: answers(f"{API}/readyz", self.pki.credentials("admin").context())
         )
 
-    def stop_apiserver(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End the API server."""
-        self.processes.stop(APISERVER, number)
+    def stop_apiserver(self) -> None:
+        """End the API server as a crash does; asked to stop, it waits for those who watch."""
+        self.processes.stop(APISERVER, signal.SIGKILL)
 
     def compact(self) -> None:
         """Make etcd forget everything but what stands."""

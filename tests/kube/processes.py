@@ -62,6 +62,8 @@ class Processes:
             return
         os.kill(pid, number)
         until(f"the end of {name}", lambda: self.pid(name) is None, GRACE_S)
+        if name in self._children:
+            self._children.pop(name).wait(GRACE_S)
 
     def reap(self) -> None:
         """Wait for children that were killed from outside."""
