@@ -38,6 +38,7 @@ from shared.nvml.driver import PynvmlDriver
 from shared.nvml.errors import Code
 from shared.nvml.port import GpuInstance, ModeSet
 from shared.nvml.writing import PynvmlWriter
+from shared.simulation.gpu import catalogue
 from shared.simulation.gpu.holding import Holder
 from shared.simulation.gpu.local import LocalTransport
 from shared.simulation.gpu.proc import ProcTree
@@ -48,6 +49,7 @@ from tests.support.eventually import eventually
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 SECOND = 1_000_000_000
 messages.prepare((Memory,))  # as the service does before its loop runs
+catalogue.models()  # read from its file before a loop runs
 
 
 class KilledError(Exception):
