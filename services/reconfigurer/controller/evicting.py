@@ -1,10 +1,10 @@
-"""One pod → one eviction, by its UID and under its disruption budgets; `drain` calls it."""
+"""Pods as the API server has them, and their evictions; `drain` calls it."""
 
 from __future__ import annotations
 
 import enum
 
-from services.reconfigurer.controller import kube
+from services.reconfigurer.controller import eviction, kube
 from services.reconfigurer.controller.eviction import Pod
 
 BUDGET_RETRY_S = 5.0  # where the server does not say when to come again
@@ -17,8 +17,23 @@ class Result(enum.Enum):
     GONE = "gone"  # or another pod of the same name
 
 
+async def read(api: kube.Kube, key: str) -> Pod | None:
+    """Read the pod `namespace/name` as it is now.
+
+    Raises:
+        KubeError: refused, or not reached.
+    """
+    namespace, _, name = key.partition("/")
+    try:
+        return eviction.of(await api.call("GET", _path(namespace, name)))
+    except kube.KubeError as error:
+        if not error.missing:
+            raise
+        return None
+
+
 async def evict(api: kube.Kube, pod: Pod) -> Result | float:
-    """Evict a pod; a number is for how many seconds its budget refuses.
+    """Evict a pod, by its UID; a number is for how many seconds its budget refuses.
 
     Raises:
         KubeError: refused for another reason, or not reached.
@@ -30,9 +45,8 @@ async def evict(api: kube.Kube, pod: Pod) -> Result | float:
         "metadata": {"namespace": namespace, "name": name},
         "deleteOptions": {"preconditions": {"uid": pod.uid}},
     }
-    path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
     try:
-        await api.call("POST", path, body=body)
+        await api.call("POST", f"{_path(namespace, name)}/eviction", body=body)
     except kube.KubeError as error:
         if error.later:
             return error.retry_after_s or BUDGET_RETRY_S
@@ -40,3 +54,7 @@ async def evict(api: kube.Kube, pod: Pod) -> Result | float:
             return Result.GONE
         raise
     return Result.EVICTED
+
+
+def _path(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"

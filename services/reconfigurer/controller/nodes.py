@@ -45,9 +45,8 @@ class Node:
 
     def says_gpu(self, config_label: str) -> bool:
         """Whether its labels say that it has GPUs, or that somebody wants it configured."""
-        return config_label in self.labels or any(
-            self.labels.get(label) == "true" for label in GPU_LABELS
-        )
+        asked = config_label in self.labels or names.MIG_CONFIG_LABEL in self.labels
+        return asked or any(self.labels.get(label) == "true" for label in GPU_LABELS)
 
 
 def node_of(found: kube.Json) -> Node:
