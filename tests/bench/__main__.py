@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 
-from tests.bench import calls, cluster, edits, footprint
+from tests.bench import calls, cluster, edits, footprint, mig
 from tests.bench.figures import Figure
 
 
@@ -18,7 +18,8 @@ async def _measure() -> dict[str, Figure]:
         for part in (calls, edits, footprint):
             sys.stderr.write(f"bench: {(part.__doc__ or '').splitlines()[0]}\n")
             figures |= await part.measure(running)
-    return figures
+    sys.stderr.write(f"bench: {(mig.__doc__ or '').splitlines()[0]}\n")
+    return figures | dict(await mig.measure())
 
 
 def main() -> int:
