@@ -9,7 +9,7 @@ import pathlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from services.commands import access, plan_choice, plan_gpus, plan_mig, plan_state
+from services.commands import access, plan_choice, plan_gpus, plan_holders, plan_mig, plan_state
 from services.views import console as view
 from services.views import planned, planned_lines
 from shared.domain.errors import Place, Problem, RefusedError
@@ -85,7 +85,7 @@ def _plan(arguments: argparse.Namespace) -> planned.Plan:
             values.unshared,
         )
         wanted = shares.shares(tuple(board.gpu for board in cut.boards), config).shares
-        held = plan_state.holders(plan_state.without(state, cut.evictions), gpus, wanted)
+        held = plan_holders.slots(state.without(cut.evictions), gpus, wanted)
         plan = planned.make(key, config, cut.boards, held, cut.evictions)
     return dataclasses.replace(plan, warnings=cut.warnings + plan.warnings)
 

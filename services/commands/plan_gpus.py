@@ -6,6 +6,8 @@ plan sees what an advertiser would see.
 
 from __future__ import annotations
 
+import re
+
 from services.commands import plan_state
 from services.views import planned
 from shared.domain.gpu import Gpu
@@ -16,6 +18,7 @@ from shared.simulation.gpu.local import LocalTransport
 
 NODE = "plan"  # UUIDs are uuid5 of plan/<index>/<model>
 MOST_GPUS = 64
+_COUNT = re.compile("[1-9][0-9]{0,18}")
 
 
 def models(words: str) -> tuple[str, ...]:
@@ -27,11 +30,12 @@ def models(words: str) -> tuple[str, ...]:
     found: list[str] = []
     for word in filter(None, (part.strip() for part in words.split(","))):
         name, equals, count = word.partition("=")
-        if equals and not count.isdecimal():
-            raise plan_state.StateError(f"--gpus {word}: write {name}=<count>")
-        found += [name] * (int(count) if equals else 1)
-        if len(found) > MOST_GPUS:
+        if equals and not _COUNT.fullmatch(count):
+            raise plan_state.StateError(f"--gpus {word}: write {name.strip()}=<count>")
+        many = int(count) if equals else 1
+        if len(found) + many > MOST_GPUS:
             raise plan_state.StateError(f"--gpus names more than {MOST_GPUS} GPUs")
+        found += [name] * many
     if not found:
         raise plan_state.StateError("--gpus names no GPU: write for instance a100-80gb=2,t4=1")
     return tuple(found)

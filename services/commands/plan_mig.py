@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from services.commands import plan_state
+from services.commands import plan_holders, plan_state
 from services.views import planned
 from shared.domain.errors import Place, Problem, RefusedError
 from shared.domain.gpu import Gpu, MigDevice, MigMode
@@ -45,7 +45,7 @@ def cut(body: str, name: str, boards: tuple[planned.Board, ...], state: plan_sta
     except RefusedError as error:
         raise RefusedError(_placed(error.problems, text)) from None
     plans = []
-    for board, current in zip(boards, plan_state.current(state, boards), strict=True):
+    for board, current in zip(boards, plan_holders.current(state, boards), strict=True):
         wanted = resolved.wanted.get(board.gpu.index)
         if wanted is None or board.table is None:
             plans.append(plan.Plan(keep=_layout(board.gpu)))

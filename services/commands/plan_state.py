@@ -1,153 +1,133 @@
-"""Modes, instances and holders that `slicewire plan` is asked about, from its state file."""
+"""The state file of `slicewire plan`: modes, instances and holders that stand before the plan.
+
+Read by the same strict reader as sharing texts and stories: `1:0` is a MIG device and not the
+number 60, a slot that stands twice is refused, and every mistake has its line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Annotated
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
-import pydantic
-import yaml
+from services.rehearsal import spot as spots
+from services.rehearsal.spot import Spot
+from shared.domain.errors import RefusedError
+from shared.sharing import findings, names, tree
 
-from services.views import planned
-from shared.domain.gpu import Gpu
-from shared.domain.sharing import Share
-from shared.domain.slots import SEPARATOR, device_of, slot_id
-from shared.geometry import board as geometry
-from shared.geometry import plan
-from shared.sharing import suggest
+_PARTS = ("mode", "instances", "holders")
+_SWITCHES = {"on": True, "off": False}
+_INDEX = re.compile("0|[1-9][0-9]{0,3}")
+_POD = re.compile("[^/ ]+/[^/ ]+")
 
 
 class StateError(ValueError):
     """Flags or a state file that describe no node; the text says what to write."""
 
 
-class Instance(pydantic.BaseModel):
-    """A MIG instance that is there already, and the pod that holds it."""
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A MIG instance that is there already, and the pod that holds it ("" for none)."""
 
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
     profile: str
     start: int
     holder: str = ""
 
 
-class State(pydantic.BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
     """What a node holds before the plan; GPUs by index, holders by resource and slot."""
 
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
-    mode: dict[int, bool] = {}
-    instances: dict[int, list[Instance]] = {}
-    holders: dict[str, dict[str, Annotated[str, pydantic.Field(pattern="^[^/]+/[^/]+$")]]] = {}
+    mode: Mapping[int, bool] = field(default_factory=dict)
+    instances: Mapping[int, tuple[Instance, ...]] = field(default_factory=dict)
+    holders: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def without(self, pods: Collection[str]) -> State:
+        """Return the state when these pods have gone."""
+        return State(
+            mode=self.mode,
+            instances={
+                index: tuple(_left(instance, pods) for instance in instances)
+                for index, instances in self.instances.items()
+            },
+            holders={
+                resource: {slot: pod for slot, pod in taken.items() if pod not in pods}
+                for resource, taken in self.holders.items()
+            },
+        )
+
+
+def _left(instance: Instance, pods: Collection[str]) -> Instance:
+    return Instance(instance.profile, instance.start) if instance.holder in pods else instance
 
 
 def read(text: str) -> State:
     """Read a state file.
 
     Raises:
-        StateError: it is wrong, with the first mistake.
+        StateError: it is wrong, with all its mistakes.
     """
+    found = findings.Findings()
     try:
-        return State.model_validate(yaml.safe_load(text) or {})
-    except yaml.YAMLError as error:
-        raise StateError(f"the state file is not YAML: {suggest.shorten(str(error))}") from None
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the whole file"
-        raise StateError(f"the state file, {place}: {first['msg']}") from None
+        documents = tree.documents(text, found)
+        if len(documents) > 1:
+            found.stop(documents[1].place, "", "a second YAML document starts here")
+        state = _state(Spot.root(documents[0], found)) if documents else State()
+        found.settle()
+    except RefusedError as refused:
+        raise StateError(f"the state file, {refused}") from None
+    return state
 
 
-def current(given: State, found: tuple[planned.Board, ...]) -> tuple[plan.Current, ...]:
-    """Return each GPU as a MIG plan finds it, with who holds it and its instances.
-
-    Raises:
-        StateError: a slot stands on a device that is not there.
-    """
-    gpus = tuple(board.gpu for board in found)
-    pods = _pods(given, gpus)
-    return tuple(
-        plan.Current(
-            enabled=gpu.mig_enabled,
-            standing=tuple(
-                plan.Standing(
-                    geometry.Instance(device.profile, device.start),
-                    tuple(sorted(pods.get(device.uuid, ()))),
-                )
-                for device in gpu.mig_devices
-            ),
-            holders=tuple(sorted(pods.get(gpu.uuid, ()))),
-        )
-        for gpu in gpus
+def _state(root: Spot) -> State:
+    parts = {name: spot for name, spot in root.mapping(_PARTS).items() if not spot.is_null}
+    return State(
+        mode={index: _switch(each) for index, each in _by_index(parts.get("mode")).items()},
+        instances={
+            index: tuple(_instance(each) for each in listed.items())
+            for index, listed in _by_index(parts.get("instances")).items()
+        },
+        holders=_holders(parts.get("holders")),
     )
 
 
-def without(given: State, pods: Collection[str]) -> State:
-    """Return the state when these pods have gone."""
-    return given.model_copy(
-        update={
-            "instances": {
-                index: [_left(instance, pods) for instance in instances]
-                for index, instances in given.instances.items()
-            },
-            "holders": {
-                resource: {slot: pod for slot, pod in taken.items() if pod not in pods}
-                for resource, taken in given.holders.items()
-            },
+def _by_index(spot: Spot | None) -> dict[int, Spot]:
+    """Read what stands under the index of each GPU."""
+    found: dict[int, Spot] = {}
+    for name, each in (spot.mapping() if spot else {}).items():
+        if _INDEX.fullmatch(name):
+            found[int(name)] = each
+        else:
+            each.field.report_key(f'"{name}" is no index of a GPU', "write 0, 1, …")
+    return found
+
+
+def _switch(spot: Spot) -> bool:
+    """Read `on` or `off`, and what YAML 1.1 makes of them."""
+    word = spot.plain()
+    return _SWITCHES[word] if isinstance(word, str) and word in _SWITCHES else spot.truth()
+
+
+def _instance(spot: Spot) -> Instance:
+    parts = spot.mapping(("profile", "start", "holder"))
+    if not spots.required(spot, parts, "profile", "start"):
+        return Instance("", 0)
+    holder = _pod(parts["holder"]) if "holder" in parts else ""
+    return Instance(parts["profile"].text("a MIG profile"), parts["start"].whole(least=0), holder)
+
+
+def _holders(spot: Spot | None) -> dict[str, dict[str, str]]:
+    """Read the pod on each slot; the prefix of a resource may be left out, as in sharing texts."""
+    return {
+        resource if "/" in resource else names.PREFIX + resource: {
+            slot: _pod(pod) for slot, pod in taken.mapping().items()
         }
-    )
-
-
-def holders(given: State, found: tuple[Gpu, ...], shares: tuple[Share, ...]) -> dict[str, set[str]]:
-    """Return the held slots of each resource; slots may be written by index.
-
-    Who holds a MIG instance is taken to hold it in the form that is wanted of it.
-
-    Raises:
-        StateError: a slot stands on a device that is not there.
-    """
-    uuids = _uuids(found)
-    held: dict[str, set[str]] = {}
-    for resource, taken in given.holders.items():
-        for slot in taken:
-            held.setdefault(resource, set()).add(_slot(slot, uuids))
-    wanted = {share.uuid: share for share in shares}
-    for index, instances in given.instances.items():
-        for mig, instance in zip(found[index].mig_devices, instances, strict=True):
-            share = wanted.get(mig.uuid)
-            if instance.holder and share is not None:
-                slot = mig.uuid if share.replicas == 1 else slot_id(mig.uuid, 0)
-                held.setdefault(share.resource, set()).add(slot)
-    return held
-
-
-def _pods(given: State, found: tuple[Gpu, ...]) -> dict[str, set[str]]:
-    """Return the pods on each GPU and MIG device, by UUID."""
-    uuids = _uuids(found)
-    pods: dict[str, set[str]] = {}
-    for taken in given.holders.values():
-        for slot, pod in taken.items():
-            pods.setdefault(device_of(_slot(slot, uuids)), set()).add(pod)
-    for index, instances in given.instances.items():
-        for mig, instance in zip(found[index].mig_devices, instances, strict=True):
-            if instance.holder:
-                pods.setdefault(mig.uuid, set()).add(instance.holder)
-    return pods
-
-
-def _left(instance: Instance, pods: Collection[str]) -> Instance:
-    return instance.model_copy(update={"holder": ""}) if instance.holder in pods else instance
-
-
-def _uuids(found: tuple[Gpu, ...]) -> dict[str, str]:
-    """Return the devices by how a state file may write them: `0`, and `0:1` for MIG devices."""
-    uuids = {str(gpu.index): gpu.uuid for gpu in found}
-    return uuids | {
-        f"{gpu.index}:{mig.index}": mig.uuid for gpu in found for mig in gpu.mig_devices
+        for resource, taken in (spot.mapping() if spot else {}).items()
     }
 
 
-def _slot(written: str, uuids: dict[str, str]) -> str:
-    device, separator, replica = written.partition(SEPARATOR)
-    uuid = uuids.get(device, device)
-    if uuid not in uuids.values() or (separator and not replica.isdecimal()):
-        known = suggest.listed(uuids)
-        raise StateError(f"the state file names the slot {written!r}, devices are {known}")
-    return f"{uuid}{separator}{replica}"
+def _pod(spot: Spot) -> str:
+    name = spot.text("a pod: namespace/name")
+    if name and not _POD.fullmatch(name):
+        spot.refuse(f"found {spot.field.found()}, accepted is a pod", "write namespace/name")
+    return name

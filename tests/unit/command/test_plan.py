@@ -12,6 +12,7 @@ import pytest
 
 from services.commands import plan
 
+T4 = f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, 'plan/0/t4')}"
 CONFIG_MAP = """\
 apiVersion: v1
 kind: ConfigMap
@@ -61,7 +62,7 @@ def ask(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Ask:
 def test_a_bare_text_on_catalogue_gpus(ask: Ask) -> None:
     """The whole object, for one GPU."""
     text = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}"
-    gpu = f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, 'plan/0/t4')}"
+    gpu = T4
     assert ask(text, "t4") == (
         0,
         {
@@ -112,6 +113,21 @@ def test_a_manifest_with_instances_and_holders(ask: Ask) -> None:
     assert [offer["retiring"] for offer in whole["offers"]] == [[], [whole["uuid"]]]
     assert shared["offers"][1]["retiring"] == [f"{shared['uuid']}::1", f"{shared['uuid']}::7"]
     assert cut["unused"]["slices"] == 4
+
+
+def test_a_state_file_is_read_as_the_texts_are(ask: Ask) -> None:
+    """`1:0` is a MIG device, not the number 60; `nvidia.com/` may be left out; a BOM is nothing."""
+    text = "{flags: {migStrategy: mixed}}"
+    state = "\ufeffinstances: {1: [{profile: 1g.10gb, start: 3}]}\n"
+    state += "mode: {0: off, 1: on}\nholders: {mig-1g.10gb: {1:0: ns/a}, gpu: {0: ns/b}}\n"
+    status, form = ask(text, "a100-80gb=2", state=state)
+    assert (status, form["resources"]) == (0, {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 1})
+
+
+@pytest.mark.parametrize("state", ["", "{}", "mode:", "holders: ~", "# nothing"])
+def test_a_state_file_may_say_nothing(ask: Ask, state: str) -> None:
+    """Then nobody holds anything."""
+    assert ask("version: v1", "t4", state=state)[1]["resources"] == {"nvidia.com/gpu": 1}
 
 
 def test_a_refusal_is_told_by_the_lines_of_the_manifest(ask: Ask) -> None:
@@ -236,13 +252,26 @@ def test_wrong_values_end_with_2(
         ("t5", "", "did you mean t4?"),
         ("t4=x", "", "write t4=<count>"),
         (",", "", "names no GPU"),
+        ("t4=0", "", "write t4=<count>"),
+        ("t4=\u0663", "", "write t4=<count>"),
         ("t4=9999", "", "more than 64"),
-        ("t4", "modes: {}", "modes"),
+        ("t4=999999999999999999", "", "more than 64"),
+        ("t4", "[]", "found a list"),
+        ("t4", "modes: {}", 'did you mean "mode"?'),
+        ("t4", "mode: {x: on}", 'line 1, column 8: "x" is no index of a GPU'),
+        ("t4", "mode: {0: 1}", "found 1, accepted is true or false"),
+        ("t4", "{mode: {0: on}, mode: {1: on}}", "stands twice"),
+        ("t4", "mode: {}\n---\nmode: {}", "a second YAML document"),
+        ("t4", "instances: {0: [{profile: 1g.10gb}]}", 'the key "start" is missing'),
+        ("t4", "instances: {0: [{profile: 1g.10gb, start: 0, holder: p}]}", "namespace/name"),
+        ("t4", "holders: {gpu: {'0::01': ns/a}}", "write 0::<number>"),
+        ("t4", "holders: {gpu: {'0::\u0661': ns/a}}", "write 0::<number>"),
+        ("t4", f"holders: {{gpu: {{'0::1': a/b, '{T4}::1': a/c}}}}", f"{T4}::1 twice"),
         ("t4", "mode: {3: on}", "speaks of GPU 3"),
         ("t4", "mode: {0: on}", "cannot do MIG"),
         ("t4", "holders: {nvidia.com/gpu: {'7::1': ns/a}}", "names the slot '7::1'"),
         ("t4", "holders: {nvidia.com/gpu: {'0::1': pod}}", "holders"),
-        ("t4", "a: [", "is not YAML"),
+        ("t4", "a: [", "this is not YAML"),
     ],
 )
 def test_a_wrong_call_ends_with_2(
