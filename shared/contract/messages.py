@@ -1,12 +1,15 @@
 """Every message on the bus, as frozen values; `encode` and `decode` are the only edge.
 
 Readers tolerate unknown keys (a newer writer may say more); a message of a newer `schema` than
-ours is refused, since its known keys may have changed their meaning.
+ours is refused, since its known keys may have changed their meaning. What would not fit the bus,
+as the ledger of a node with thousands of held slots, is packed by gzip.
 """
 
 from __future__ import annotations
 
 import enum
+import gzip
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -21,6 +24,9 @@ from shared.domain.slots import Holder, SlotState
 from shared.geometry.config import Row
 
 SCHEMA = 1
+PACKED_FROM_BYTES = 256 * 1024
+MOST_BYTES = 32 * 1024 * 1024  # of a message unpacked
+_GZIP = b"\x1f\x8b"
 M = TypeVar("M")
 
 
@@ -308,18 +314,19 @@ def prepare(kinds: Iterable[type[Any]]) -> None:
 
 
 def encode(message: Any) -> bytes:
-    """Write a message as JSON bytes; equal messages give equal bytes."""
-    return _adapter(type(message)).dump_json(message)
+    """Write a message as JSON bytes, a large one packed; equal messages give equal bytes."""
+    written = _adapter(type(message)).dump_json(message)
+    return written if len(written) < PACKED_FROM_BYTES else gzip.compress(written, mtime=0)
 
 
 def decode(kind: type[M], data: bytes) -> M:
-    """Read JSON bytes as a message of `kind`.
+    """Read JSON bytes, packed or not, as a message of `kind`.
 
     Raises:
-        UnreadableError: not JSON, not of this kind, or of a newer schema than ours.
+        UnreadableError: not JSON, not of this kind, too large, or of a newer schema than ours.
     """
     try:
-        message: M = _adapter(kind).validate_json(data)
+        message: M = _adapter(kind).validate_json(_unpacked(kind, data))
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "(the whole text)"
@@ -331,3 +338,16 @@ def decode(kind: type[M], data: bytes) -> M:
             f" to {SCHEMA}: update slicewire on this side"
         )
     return message
+
+
+def _unpacked(kind: type[object], data: bytes) -> bytes:
+    if not data.startswith(_GZIP):
+        return data
+    unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)  # 16: with gzip's frame
+    try:
+        unpacked = unpacking.decompress(data, MOST_BYTES)
+    except zlib.error as error:
+        raise UnreadableError(f"{kind.__name__}: cannot be unpacked: {error}") from error
+    if not unpacking.eof:
+        raise UnreadableError(f"{kind.__name__}: cut off, or larger than {MOST_BYTES} bytes")
+    return unpacked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 from typing import Any
 
@@ -20,12 +21,14 @@ from shared.contract.messages import (
     Intent,
     Inventory,
     Ledger,
+    LedgerRow,
     Progress,
     SpanRecord,
     Spans,
     Stamp,
     UnreadableError,
 )
+from shared.domain.slots import Holder, SlotState
 
 KINDS = [pytest.param(each.message, id=each.name) for each in (*table.BUCKETS, *table.LOGS)]
 NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)
@@ -99,6 +102,55 @@ def test_what_is_no_message_is_said_to_be_none(data: bytes) -> None:
     """The error names the kind and the place."""
     with pytest.raises(UnreadableError, match=r"^Hold: "):
         messages.decode(Hold, data)
+
+
+def ledger(held: int) -> Ledger:
+    """A node's ledger with so many held slots."""
+    gpu = "GPU-33b44cde-b5b4-5a55-bcc9-b3e17054e0aa"
+    holder = Holder(namespace="default", pod="train-1", container="main")
+    rows = tuple(
+        LedgerRow(
+            slot=f"{gpu}::{number}",
+            resource="nvidia.com/gpu",
+            gpu_uuid=gpu,
+            state=SlotState.HELD,
+            holder=holder,
+            since_ns=1_796_000_000_000_000_000 + number,
+            trace="e43f7bac56277c55354610759d8187f9",
+        )
+        for number in range(held)
+    )
+    return Ledger(stamp=Stamp(node="n", writer="w"), rows=rows, counts=())
+
+
+def test_a_ledger_of_all_ids_fits_the_bus_and_comes_back() -> None:
+    """One resource may have 20,000 ids, and pods may hold them all."""
+    full = ledger(20_000)
+    written = messages.encode(full)
+    assert len(written) < table.MAX_PAYLOAD_BYTES - table.HEADER_ROOM_BYTES
+    assert written == messages.encode(full)
+    assert messages.decode(Ledger, written) == full
+
+
+def test_only_large_messages_are_packed() -> None:
+    """People read the others with the tools of NATS."""
+    assert messages.encode(ledger(100)).startswith(b"{")
+
+
+@pytest.mark.parametrize(
+    ("data", "part"),
+    [
+        pytest.param(messages.encode(ledger(5_000))[:-9], "cut off", id="cut off"),
+        pytest.param(b"\x1f\x8bno gzip", "cannot be unpacked", id="no gzip"),
+        pytest.param(
+            gzip.compress(b" " * (messages.MOST_BYTES + 1)), "larger than", id="too large"
+        ),
+    ],
+)
+def test_a_pack_that_cannot_be_opened_is_no_message(data: bytes, part: str) -> None:
+    """Nor may a small one fill the reader's memory."""
+    with pytest.raises(UnreadableError, match=part):
+        messages.decode(Ledger, data)
 
 
 def test_the_table_has_every_message() -> None:
