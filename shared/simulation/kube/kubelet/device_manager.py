@@ -119,9 +119,10 @@ class DeviceManager:
 
     def allocatable_devices(self) -> dict[str, tuple[Device, ...]]:
         """Return the healthy devices of each resource, held or not."""
+        healthy = {name: known.healthy for name, known in self._resources.items()}
         return {
-            name: tuple(known.healthy[one] for one in self._order(known.healthy))
-            for name, known in self._resources.items()
+            name: tuple(devices[one] for one in self._order(devices))
+            for name, devices in healthy.items()
         }
 
     # ---- admission, in the order of its calls
@@ -181,7 +182,8 @@ class DeviceManager:
 
     def choose(self, request: Request, preferred: Iterable[str] = ()) -> tuple[str, ...]:
         """Choose the devices and keep them from others: reused, then preferred, then any free."""
-        proposed = [name for name in preferred if name in request.available]
+        available = set(request.available)
+        proposed = [name for name in preferred if name in available]
         ranked = dict.fromkeys((*request.reused, *proposed, *request.available))
         ids = tuple(ranked)[: request.required]
         self._chosen.setdefault(request.resource, set()).update(ids)
