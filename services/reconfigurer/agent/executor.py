@@ -131,12 +131,12 @@ class Executor:
         return sight
 
     async def _sight(self, uuid: str) -> GpuSight:
-        for each in await self._eye.see():
-            if each.uuid == uuid and not each.trouble:
-                return each
-            if each.uuid == uuid:
-                raise _StoppedError(Reason.GPU_UNAVAILABLE, each.trouble)
-        raise _StoppedError(Reason.GPU_UNAVAILABLE, f"NVML no longer lists {uuid}")
+        sight = await self._eye.see_one(uuid)
+        if sight is None:
+            raise _StoppedError(Reason.GPU_UNAVAILABLE, f"NVML no longer lists {uuid}")
+        if sight.trouble:
+            raise _StoppedError(Reason.GPU_UNAVAILABLE, sight.trouble)
+        return sight
 
     async def _write(self, sight: GpuSight, step: steps.Step, traceparent: str) -> None:
         span = self._telemetry.begin(SPANS[type(step)], traceparent)

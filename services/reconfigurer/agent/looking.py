@@ -102,6 +102,18 @@ class Eye:
         self._last = {each.uuid: each for each in seen}
         return seen
 
+    async def see_one(self, uuid: str) -> GpuSight | None:
+        """See one GPU while NVML is open; None where NVML does not list it.
+
+        Raises:
+            NvmlError: NVML cannot say which GPUs there are.
+        """
+        for gpu in (await self._nvml.observe()).gpus:
+            if gpu.uuid == uuid:
+                self._last[uuid] = await self._sight(gpu)
+                return self._last[uuid]
+        return None
+
     async def _sight(self, gpu: Gpu) -> GpuSight:
         if not gpu.health.usable:
             return self._remembered(gpu, gpu.health.reason)
