@@ -78,7 +78,7 @@ def _unwanted(view: View, said: Progress) -> Decision:
         result = cutting.go_on(view, going_back)
         if result is not None:
             return result
-    memory = dataclasses.replace(view.memory, change=None, failure=None, closed=())
+    memory = dataclasses.replace(ending.over(view.memory), failure=None, closed=())
     return decision(view, memory, said)
 
 

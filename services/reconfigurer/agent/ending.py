@@ -12,6 +12,7 @@ from services.reconfigurer.agent.plan import Goal
 from services.reconfigurer.agent.sight import GpuSight
 from services.reconfigurer.agent.view import Act, Decision, View
 from shared.contract.messages import Hold, Phase, Progress
+from shared.domain.gpu import Gpu
 from shared.geometry.config import Wanted
 
 
@@ -19,27 +20,36 @@ def decision(
     view: View, memory: Memory, said: Progress, act: Act | None = None, wake_ns: int | None = None
 ) -> Decision:
     """Join what is said with the hold that follows from the memory."""
+    unshown = tuple(uuid for uuid in memory.unshown if not _is_shown(view, uuid))
+    memory = dataclasses.replace(memory, unshown=unshown)
     return Decision(memory=memory, said=said, hold=_hold(view, memory), act=act, wake_ns=wake_ns)
 
 
 def without(view: View) -> View:
     """Forget a change that has touched nothing, or has come to its goal."""
-    return dataclasses.replace(view, memory=dataclasses.replace(view.memory, change=None))
+    return dataclasses.replace(view, memory=over(view.memory))
+
+
+def over(memory: Memory) -> Memory:
+    """Forget a change; what it may have cut stays withheld until the inventory shows it."""
+    change = memory.change
+    cut = change.recut if change is not None and change.begun else ()
+    unshown = tuple(dict.fromkeys((*memory.unshown, *cut)))
+    return dataclasses.replace(memory, change=None, unshown=unshown)
 
 
 def dropped(memory: Memory, there: Mapping[str, GpuSight]) -> Memory:
     """Forget a change whose goal is no longer wanted; what it has half cut stays closed."""
     change = memory.change
     if change is None or not change.begun:
-        return dataclasses.replace(memory, change=None)
-    return dataclasses.replace(memory, change=None, closed=_closed(memory, change, there))
+        return over(memory)
+    return dataclasses.replace(over(memory), closed=_closed(memory, change, there))
 
 
 def succeeded(view: View, goal: Goal) -> Decision:
     """Every GPU is as it is wanted."""
     memory = dataclasses.replace(
-        view.memory,
-        change=None,
+        over(view.memory),
         settled=goal,
         failure=None,
         closed=(),
@@ -137,21 +147,50 @@ def _is_one_of(sight: GpuSight | None, layouts: Sequence[Wanted]) -> bool:
 
 
 def _hold(view: View, memory: Memory) -> Hold:
-    """The hold of a change that has one, and of GPUs that a failure has left closed."""
+    """The hold of a change that has one, and of GPUs whose offers are not to be trusted."""
     change = memory.change if memory.change and memory.change.held_ns else None
-    recut = change.recut if change else ()
-    closed = [each for each in memory.closed if each.uuid not in recut]
-    if change is None and not closed:
-        return Hold(
-            stamp=view.stamp,
-        )
-    kept = (change.kept if change else ()) + tuple(d for each in closed for d in each.kept)
+    kept = {uuid: _in_both(view, uuid) for uuid in memory.unshown}
+    kept |= {each.uuid: each.kept for each in memory.closed}
+    kept |= dict.fromkeys(change.recut, change.kept) if change else {}
+    if not kept:
+        return Hold(stamp=view.stamp)
     return Hold(
         stamp=view.stamp,
         order=change.order if change else memory.order,
         slots=change.slots if change else (),
-        recut=(*recut, *(each.uuid for each in closed)),
-        kept=kept,
+        recut=tuple(kept),
+        kept=tuple(dict.fromkeys(device for devices in kept.values() for device in devices)),
         release_nvml=change.release_nvml if change else False,
-        reason="its GPU is being cut anew" if change else "its GPU was left half cut",
+        reason=_why(change, memory),
     )
+
+
+def _why(change: Change | None, memory: Memory) -> str:
+    if change is not None:
+        return "its GPU is being cut anew"
+    half_cut = "its GPU was left half cut"
+    return half_cut if memory.closed else "its GPU's new layout is not in the inventory yet"
+
+
+def _is_shown(view: View, uuid: str) -> bool:
+    """Whether the inventory offers nothing of a GPU but what is there."""
+    sight, told = view.sights.get(uuid), _told(view, uuid)
+    if sight is None or sight.trouble or told is None:
+        return True  # then it is unhealthy, or not offered at all
+    return told.mig_mode == sight.gpu.mig_mode and _devices(told) == _devices(sight.gpu)
+
+
+def _in_both(view: View, uuid: str) -> tuple[str, ...]:
+    """Name the devices of a GPU that are there and that the inventory shows."""
+    sight, told = view.sights.get(uuid), _told(view, uuid)
+    found = _devices(sight.gpu) & _devices(told) if sight and told else frozenset()
+    return tuple(sorted(found))
+
+
+def _told(view: View, uuid: str) -> Gpu | None:
+    gpus = view.inventory.gpus if view.inventory else ()
+    return next((gpu for gpu in gpus if gpu.uuid == uuid), None)
+
+
+def _devices(gpu: Gpu) -> frozenset[str]:
+    return frozenset(device.uuid for device in gpu.mig_devices)

@@ -103,8 +103,9 @@ class Loop:
 
     def on_ledger(self, received: Received[Ledger]) -> None:
         """Take the newest ledger; pods come and go, which only matters to a change in hand."""
+        first = self._ledger is None
         self._ledger = received.value
-        if self._memory.change is not None:
+        if first or self._memory.change is not None:
             self._look_soon()
 
     async def run(self) -> None:

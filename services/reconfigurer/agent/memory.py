@@ -114,7 +114,8 @@ class Memory:
     """All of it, as of one boot.
 
     `settled` is the goal that was reached last, `rebooted` are those that a boot was spent on.
-    `order` is that of the newest attempt.
+    `order` is that of the newest attempt. `unshown` are UUIDs of GPUs that a change has cut and the
+    inventory may not show yet: what it still offers of them is not there any more.
     """
 
     boot_id: str = UNKNOWN_BOOT
@@ -124,6 +125,7 @@ class Memory:
     closed: tuple[Closed, ...] = ()
     rebooted: tuple[Goal, ...] = ()
     order: int = 0
+    unshown: tuple[str, ...] = ()
 
 
 def resumed(memory: Memory, boot_id: str) -> Memory:
