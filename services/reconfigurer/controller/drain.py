@@ -78,6 +78,7 @@ class Drain:
         change = self._change(name)
         change.heard_at = clock.loop_time()
         change.news.set()
+        self._woken.set()
         self.reconsider(name)
 
     def reconsider(self, name: str) -> None:
@@ -96,7 +97,7 @@ class Drain:
                     for say in found.say(node.about):
                         self._outlets.say(say)
             self._outlets.told(name, self._traceparent(name))
-        self._woken.set()
+            self._woken.set()
 
     # ------------------------------------------------------------------ which nodes, and when
 
@@ -108,10 +109,11 @@ class Drain:
             self.reconsider(name)
         async with asyncio.TaskGroup() as tasks:
             while True:
+                self._woken.clear()
                 for name in list(self._changes.due(clock.loop_time())):
                     self._change(name).followed = True
                     tasks.create_task(self._follow(name), name=f"change {name}")
-                self._woken.clear()
+                await clock.sleep(SOON_S)  # a fleet that speaks at once is gone through once
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
                         await self._woken.wait()
