@@ -1,0 +1,1 @@
+"""The agent with the other node services as processes, and a controller by hand."""
