@@ -142,4 +142,6 @@ class ChangeMachine(RuleBasedStateMachine):
 
 
 TestChange = ChangeMachine.TestCase
-TestChange.settings = settings(max_examples=150, stateful_step_count=30)
+TestChange.settings = settings(
+    max_examples=max(150, settings().max_examples), stateful_step_count=30
+)
