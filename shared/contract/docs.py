@@ -128,13 +128,14 @@ def _logs() -> str:
             f"`{each.name}`",
             f"`{each.subject('<node>', leaves[each.name])}`",
             ", ".join(each.writers),
+            ", ".join(each.readers),
             each.says,
             f"{each.max_age_s // 3600} h, {each.max_bytes >> 20} MiB",
             _link(each.message),
         )
         for each in table.LOGS
     )
-    head = ("log", "subject", "writers", "says", "kept", "message")
+    head = ("log", "subject", "writers", "readers", "says", "kept", "message")
     note = f"The controller writes with `{table.CONTROLLER_PLACE}` in the node's place."
     return f"## Logs\n\n{_table(head, rows)}\n\n{note}"
 

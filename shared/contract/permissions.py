@@ -127,19 +127,21 @@ def _controller() -> Permissions:
         for verb in ("INFO", "CREATE", "UPDATE")
     ]
     return Permissions(
-        publish=(*keys, *stores, *logs, *management, *_all_gets()), subscribe=_all_heard()
+        publish=(*keys, *stores, *logs, *management, *_all_gets(Role.CONTROLLER)),
+        subscribe=_all_heard(),
     )
 
 
 def _command() -> Permissions:
-    logs = [f"{DIRECT_GET}.{each.stream}" for each in table.LOGS]
-    return Permissions(publish=(*_all_gets(), *logs), subscribe=_all_heard())
+    return Permissions(publish=_all_gets(Role.COMMAND), subscribe=_all_heard())
 
 
-def _all_gets() -> tuple[str, ...]:
+def _all_gets(role: Role) -> tuple[str, ...]:
+    """Every value, and the logs that a role reads."""
     one = [f"{DIRECT_GET}.{each.stream}.{each.key('*')}" for each in table.BUCKETS]
     many = [f"{DIRECT_GET}.{each.stream}" for each in table.BUCKETS]
-    return (*one, *many)
+    logs = [f"{DIRECT_GET}.{each.stream}" for each in table.LOGS if role in each.readers]
+    return (*one, *many, *logs)
 
 
 def _all_heard() -> tuple[str, ...]:

@@ -57,11 +57,12 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """Facts: appended, bounded by age and size, read by people. Age in seconds, size in bytes."""
+    """Facts: appended, bounded by age and size. Age in seconds, size in bytes."""
 
     name: str
     message: type[Any]
     writers: tuple[Role, ...]
+    readers: tuple[Role, ...]
     says: str
     max_age_s: int
     max_bytes: int
@@ -119,6 +120,7 @@ LOGS = (
         name="facts",
         message=messages.Fact,
         writers=(Role.CONTROLLER, *NODE_ROLES),
+        readers=(Role.CONTROLLER, Role.COMMAND),  # the controller makes Events of some
         says="granted, released, conflict, health, step, refused",
         max_age_s=24 * 3600,
         max_bytes=64 << 20,
@@ -127,6 +129,7 @@ LOGS = (
         name="spans",
         message=messages.Spans,
         writers=(Role.CONTROLLER, *NODE_ROLES),
+        readers=(Role.COMMAND,),
         says="finished spans, for `slicewire trace`",
         max_age_s=3600,
         max_bytes=64 << 20,

@@ -20,6 +20,7 @@ from services.reconfigurer.controller import (
     report,
     resolver,
     standing,
+    takeovers,
     texts,
     watch,
 )
@@ -104,6 +105,7 @@ class Term:
             bus, table.bucket("progress"), self._drain.progress_seen
         )
         self._fleet.progress_read = self._progress.looked
+        self._takeovers = takeovers.Takeovers(bus, self._fleet.nodes, self._events.say)
 
     async def run(self, transitions: int) -> None:
         """Lead until cancelled, with three watches however many nodes there are."""
@@ -125,6 +127,7 @@ class Term:
                 (self._inventories.run(), "read inventories"),
                 (self._ledgers.run(), "read ledgers"),
                 (self._progress.run(), "read progress"),
+                (self._takeovers.run(), "read takeovers"),
                 (self._patches.run(), "patch nodes"),
                 (self._events.run(), "post Events"),
             ):

@@ -1,0 +1,65 @@
+"""Facts that another plugin has registered a resource of ours → Events on the node.
+
+The allocator finds it out, and has no rights in the cluster to say so. Facts are read by direct
+gets from time to time: a consumer, or one more key for each node, would cost more than this news.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import NoReturn
+
+from services.reconfigurer.controller import nodes, saying
+from shared.bus import errors, logs
+from shared.bus.connection import Bus
+from shared.contract import names
+from shared.contract.messages import Fact, FactKind
+from shared.runtime import clock
+
+log = logging.getLogger(__name__)
+LOOK_EVERY_S = 5.0
+FRESH_NS = 600 * 10**9  # older ones were told by the leader before, or help nobody any more
+
+
+class Takeovers:
+    """Tells of each takeover once. `known` are the nodes of the cluster."""
+
+    def __init__(
+        self, bus: Bus, known: Mapping[str, nodes.Node], say: Callable[[saying.Say], None]
+    ) -> None:
+        self._bus = bus
+        self._known = known
+        self._say = say
+        self._told: frozenset[str] = frozenset()
+
+    async def run(self) -> NoReturn:
+        """Look for ever; while the bus is away there is nothing to tell."""
+        while True:
+            try:
+                facts = await logs.read_facts(self._bus, kind=FactKind.TAKEN_OVER)
+            except errors.BusError as error:
+                log.debug("takeovers of resources: %s", error)
+            else:
+                self._tell(facts)
+            await clock.sleep(LOOK_EVERY_S)
+
+    def _tell(self, facts: Iterable[Fact]) -> None:
+        since_ns = clock.now_ns() - FRESH_NS
+        fresh = {fact.id: fact for fact in facts if fact.at_ns >= since_ns}
+        for fact in fresh.values():
+            node = self._known.get(fact.stamp.node)
+            if node is not None and fact.id not in self._told:
+                self._say(said(node.about, fact))
+        self._told = frozenset(fresh)
+
+
+def said(about: saying.About, fact: Fact) -> saying.Say:
+    """What people are told of one takeover, once for ever."""
+    return saying.Say(
+        about=about,
+        reason=names.RESOURCE_TAKEN_OVER,
+        message=fact.sentence,
+        warning=True,
+        topic=fact.id,
+    )
