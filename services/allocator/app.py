@@ -83,7 +83,7 @@ class Allocator:
         self._pod_resources = pod_resources.PodResources(
             settings.pod_resources_socket,
             self._keeper.listed,
-            lambda: ledger.doubtful(self._keeper.state),
+            lambda: ledger.doubtful(self._keeper.state) or self._keeper.standing.awaited,
             now_ns=now_ns,
             period_s=settings.list_period_s,
         )
@@ -99,10 +99,13 @@ class Allocator:
         self._telemetry = telemetry
         self._readers: tuple[state.StateReader[Inventory], state.StateReader[Hold]] = (
             state.StateReader(bus, table.bucket("inventory"), node, self._sources.heard),
-            state.StateReader(
-                bus, table.bucket("hold"), node, lambda received: self._keeper.hold(received.value)
-            ),
+            state.StateReader(bus, table.bucket("hold"), node, self._heard_hold),
         )
+
+    def _heard_hold(self, received: state.Received[Hold]) -> None:
+        """Take in a hold; that pods have gone is to be seen soon, for a change waits for it."""
+        self._keeper.hold(received.value)
+        self._pod_resources.soon()
 
     @classmethod
     async def build(

@@ -23,7 +23,7 @@ from shared.runtime import backoff, clock
 log = logging.getLogger(__name__)
 CALL_S = 5.0
 SOON_S = 0.3  # Allocate calls of one pod come together, and the pod is known a little later
-AGAIN_S = 2.0  # after a List that did not show a holder that the last one showed
+AGAIN_S = 1.0  # after a List that leaves something open
 MOST_WAIT_S = 10.0  # between tries while the kubelet is away
 DEVICE_PREFIXES = ("GPU-", "MIG-")  # ids that are ours, or NVIDIA's for the same devices
 
@@ -34,7 +34,8 @@ FAILURES = (*sockets.UNREACHABLE, GRPCError)
 class PodResources:
     """Client of one socket. `take` gets each List and when it was asked for.
 
-    `doubtful` says after a List whether another should follow soon.
+    `doubtful` says after a List whether another should follow soon: a holder may have gone, or
+    holders of withheld slots are to go.
     """
 
     def __init__(
