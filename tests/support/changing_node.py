@@ -188,25 +188,29 @@ class World:
             self.say(phase)
 
     def _begin_again(self) -> None:
-        self.withheld, self.held_order = frozenset(), 0
+        self.release()
         self.order += 1
         self.say(Phase.PREPARE)
 
     def _apply(self, *, fails: bool) -> None:
         if fails:
-            self.withheld = frozenset()
+            self.release()
             self.say(Phase.FAILED, "InUse")
             return
         victims = [each.pod.key for slot, each in self.taken().items() if slot in self.going()]
         assert not victims, f"{victims} lost their device"
         self.devices = (STAYS, COMES)
-        self.withheld = frozenset()
+        self.release()
         self.say(Phase.SUCCESS)
 
     def acknowledge(self) -> None:
         """The allocator takes up the hold: no slot of it is handed out any more."""
         if self.progress and self.progress.phase is Phase.HOLDING:
             self.withheld, self.held_order = frozenset(self.going()), self.order
+
+    def release(self) -> None:
+        """The hold has ended, and the allocator has taken that up."""
+        self.withheld, self.held_order = frozenset(), 0
 
     def restart_agent(self) -> None:
         """It says again what it has said; its journal keeps all."""

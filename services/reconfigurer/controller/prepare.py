@@ -219,6 +219,8 @@ def differences(view: View, attempt: Attempt) -> str:
         return "the allocator or the advertiser has said nothing yet"
     if view.succeeded and attempt.leaving & {share.uuid for share in inventory.shares}:
         return "the advertiser has not seen the new devices yet"
+    if view.succeeded and ledger.held_for is not None:
+        return "slots are still withheld"
     if not capacity.answers(ledger, inventory):
         return "the allocator has not taken up the newest inventory"
     return capacity.differing(view.node.allocatable, capacity.expected(ledger, inventory))

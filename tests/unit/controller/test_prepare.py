@@ -117,11 +117,24 @@ def test_success_is_not_compared_with_devices_that_are_to_go() -> None:
     """The advertiser may be a moment behind the agent; then the old devices look complete."""
     made, _ = holding(pods=())
     step = prepare.decide(made.view(), Attempt())
-    made.withheld = frozenset()
+    made.release()
     made.say(Phase.SUCCESS)
     made.tick()
     assert "advertiser" in prepare.differences(made.view(), step.attempt)
     made.devices = (changing_node.STAYS, changing_node.COMES)
+    assert not prepare.differences(made.view(), step.attempt)
+
+
+def test_success_waits_until_nothing_is_withheld_any_more() -> None:
+    """Until then the new devices are counted, and nobody gets them."""
+    made, _ = holding(pods=())
+    step = prepare.decide(made.view(), Attempt())
+    made.devices = (changing_node.STAYS, changing_node.COMES)
+    made.say(Phase.SUCCESS)
+    made.tick()
+    assert "withheld" in prepare.differences(made.view(), step.attempt)
+    made.release()
+    made.tick()
     assert not prepare.differences(made.view(), step.attempt)
 
 
