@@ -83,7 +83,7 @@ class Allocator:
         self._pod_resources = pod_resources.PodResources(
             settings.pod_resources_socket,
             self._keeper.listed,
-            lambda: ledger.doubtful(self._keeper.state) or self._keeper.standing.awaited,
+            lambda: ledger.doubtful(self._keeper.state) or self._keeper.standing.emptying,
             now_ns=now_ns,
             period_s=settings.list_period_s,
         )

@@ -55,12 +55,12 @@ class Standing:
     """Slots by resource and id, by GPU index and then by number; the rules of each resource.
 
     Resources stand in the order of their first device; those that only have holders come last.
-    `awaited` says that a change of layout waits for holders of withheld slots to go.
+    `emptying` says that a change of layout waits for holders of withheld slots to go.
     """
 
     slots: Mapping[str, Mapping[str, Slot]] = field(default_factory=dict)
     rules: Mapping[str, Rules] = field(default_factory=dict)
-    awaited: bool = False
+    emptying: bool = False
 
     def listed(self, resource: str) -> tuple[Slot, ...]:
         """What the kubelet is to see of a resource."""
@@ -93,7 +93,7 @@ def derive(state: State) -> Standing:
                 grant, known, looked=state.inventory is not None
             )
     rules = {share.resource: _rules(share) for share in shares}
-    return Standing(slots, rules, awaited=hold.busy)
+    return Standing(slots, rules, emptying=hold.busy)
 
 
 @dataclass(frozen=True, slots=True)

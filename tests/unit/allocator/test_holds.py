@@ -65,14 +65,14 @@ def test_while_somebody_holds_one_all_withheld_are_listed_unhealthy() -> None:
         "MIG-0-2": False,
         "MIG-0-3": False,
     }
-    assert standing.derive(now).awaited
+    assert standing.derive(now).emptying
 
 
 def test_a_holder_of_what_stays_keeps_nobody_waiting() -> None:
     """Only withheld slots count."""
     now = state(FOUR, holders=("MIG-0-0",), held=hold(1, "MIG-0-0", "MIG-0-1"))
     assert listed(now) == {"MIG-0-0": True, "MIG-0-1": True}
-    assert not standing.derive(now).awaited
+    assert not standing.derive(now).emptying
 
 
 def test_what_appears_on_the_gpu_meanwhile_is_withheld_until_the_hold_ends() -> None:
