@@ -23,7 +23,7 @@ FRESH_NS = 600 * 10**9  # older ones were told by the leader before, or help nob
 
 
 class Takeovers:
-    """Tells of each takeover once. `known` are the nodes of the cluster."""
+    """Tells of each takeover once, when its node is among the `known` ones."""
 
     def __init__(
         self, bus: Bus, known: Mapping[str, nodes.Node], say: Callable[[saying.Say], None]
@@ -46,12 +46,15 @@ class Takeovers:
 
     def _tell(self, facts: Iterable[Fact]) -> None:
         since_ns = clock.now_ns() - FRESH_NS
-        fresh = {fact.id: fact for fact in facts if fact.at_ns >= since_ns}
-        for fact in fresh.values():
+        told = set()
+        for fact in facts:
             node = self._known.get(fact.stamp.node)
-            if node is not None and fact.id not in self._told:
+            if node is None or fact.at_ns < since_ns:
+                continue
+            if fact.id not in self._told:
                 self._say(said(node.about, fact))
-        self._told = frozenset(fresh)
+            told.add(fact.id)
+        self._told = frozenset(told)  # those that are no longer fresh need no remembering
 
 
 def said(about: saying.About, fact: Fact) -> saying.Say:
