@@ -52,6 +52,7 @@ class Agent(RuleBasedStateMachine):
         self.pods = 0
         self.pids = 100
         self.world.want("wanted", {"1g.10gb": 2, "3g.40gb": 1}, {"3g.40gb": 2})
+        self.world.advertise()
         for slot in self.world.free()[::2]:
             self.world.grant(slot, f"first-{slot}")
         self.everybody(1, evict=False)
@@ -158,6 +159,7 @@ class Agent(RuleBasedStateMachine):
         idle = [one for one in gpu.instances if not set(one.devices) & self.world.pods.keys()]
         if idle:
             gpu.instances.remove(data.draw(st.sampled_from(idle)))
+            self.world.advertise()  # else a pod could get what that person took away
 
     @rule()
     def reboot(self) -> None:

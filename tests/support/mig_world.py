@@ -72,7 +72,14 @@ class SimGpu:
     @property
     def gpu(self) -> Gpu:
         mode = MigMode(current=self.on, pending=self.pending)
-        return dataclasses.replace(hardware.gpu(self.index, self.uuid), mig_mode=mode)
+        whole = dataclasses.replace(hardware.gpu(self.index, self.uuid), mig_mode=mode)
+        (like,) = hardware.mig_gpu(self.index, 1).mig_devices
+        parts = tuple(
+            dataclasses.replace(like, uuid=device, profile=each.profile, start=each.start)
+            for each in self.instances
+            for device in each.devices
+        )
+        return dataclasses.replace(whole, mig_devices=parts)
 
 
 def rows(*wishes: dict[str, int] | None) -> tuple[Row, ...]:
@@ -257,11 +264,11 @@ class World:
         )
 
     def free(self) -> list[str]:
-        """Slots that the allocator would hand out now."""
+        """Slots that the allocator would hand out now, by the inventory that it has."""
         hold = self.allocator_hold
         return [
             share.uuid
-            for share in self._shares()
+            for share in (self.inventory.shares if self.inventory else ())
             if share.uuid not in self.pods
             and not (share.gpu_uuid in hold.recut and share.uuid not in hold.kept)
         ]
@@ -269,6 +276,7 @@ class World:
     def grant(self, slot: str, pod: str) -> None:
         """A pod gets a slot; the ledger does not say so yet."""
         assert slot in self.free()
+        assert slot in {share.uuid for share in self._shares()}, "a pod got what is not there"
         self.pods[slot] = pod
 
     # --------------------------------------------------------------------------------- agent
