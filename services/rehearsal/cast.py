@@ -10,6 +10,7 @@ from services.rehearsal import spot as spots
 from services.rehearsal.spot import Spot
 from services.rehearsal.story import Node
 from shared.simulation.gpu import boards, catalogue
+from shared.simulation.kube.apiserver import kinds, validation
 from shared.simulation.kube.kubelet.switches import Switches
 
 GPU_KEYS = ("model", "uuid", "memoryMiB", "pciDevice", "migMode", "instances", "profileIds")
@@ -35,10 +36,14 @@ def node(spot: Spot) -> Node:
     kubelet = parts["kubelet"].mapping((*SWITCHES, STALE)) if "kubelet" in parts else {}
     if spot.clean:
         _check_gpus(parts.get("gpus", spot), name, gpus)
+    worn = labels(parts.get("labels"))
+    if name:
+        body = {"metadata": {"name": name, "labels": worn}}
+        refuse_invalid(parts.get("labels", spot), kinds.NODE, body)
     return Node(
         name=name,
         gpus=gpus,
-        labels=labels(parts.get("labels")),
+        labels=worn,
         kubelet=_kubelet(kubelet),
         stale_scheduler=STALE in kubelet and kubelet[STALE].truth(),
     )
@@ -47,6 +52,13 @@ def node(spot: Spot) -> Node:
 def labels(spot: Spot | None) -> dict[str, str]:
     """Read labels that are to be set."""
     return {key: each.word() for key, each in spot.mapping().items()} if spot else {}
+
+
+def refuse_invalid(spot: Spot, kind: kinds.Kind, body: Mapping[str, Any]) -> None:
+    """Refuse what the API server would, which is asked before anything is started."""
+    if spot.clean:
+        for cause in validation.causes(kind, dict(body)):
+            spot.refuse(f"{cause.field}: {cause.message}")
 
 
 def _name(spot: Spot) -> str:
@@ -70,7 +82,27 @@ def _gpu(spot: Spot) -> str | Mapping[str, Any]:
     parts = spot.mapping(GPU_KEYS)
     if spots.required(spot, parts, "model"):
         parts["model"].choice(catalogue.models(), "GPU model")
-    return {key: each.plain() for key, each in parts.items()}
+    return {key: _GPU_SHAPES.get(key, Spot.plain)(each) for key, each in parts.items()}
+
+
+def _instances(spot: Spot) -> list[dict[str, str | int]]:
+    return [_instance(each) for each in spot.items()]
+
+
+def _instance(spot: Spot) -> dict[str, str | int]:
+    parts = spot.mapping(("profile", "start"))
+    if not spots.required(spot, parts, "profile", "start"):
+        return {}
+    return {"profile": parts["profile"].text(), "start": parts["start"].whole(least=0)}
+
+
+# Of the other keys any spelling will do that the simulation takes.
+_GPU_SHAPES: Mapping[str, Callable[[Spot], Any]] = {
+    "uuid": Spot.text,
+    "memoryMiB": lambda spot: spot.whole(least=1),
+    "instances": _instances,
+    "profileIds": lambda spot: {name: each.whole(least=0) for name, each in spot.mapping().items()},
+}
 
 
 def _check_gpus(spot: Spot, name: str, gpus: Sequence[str | Mapping[str, Any]]) -> None:

@@ -15,6 +15,7 @@ from services.rehearsal.spot import Spot
 from services.rehearsal.story import Node, Step, Story
 from shared.domain.errors import Place, RefusedError
 from shared.sharing import findings, tree
+from shared.simulation.kube.apiserver import kinds
 
 PARTS = ("nodes", "configMaps", "values", "steps")
 
@@ -63,10 +64,12 @@ def _nodes(root: Spot, parts: Mapping[str, Spot]) -> tuple[Node, ...]:
 def _config_maps(spot: Spot | None) -> dict[str, dict[str, str]]:
     if spot is None:
         return {}
-    return {
-        name: {key: each.written() for key, each in data.items()}
-        for name, data in ((name, one.mapping()) for name, one in spot.mapping().items())
-    }
+    found: dict[str, dict[str, str]] = {}
+    for name, one in spot.mapping().items():
+        found[name] = {key: each.written() for key, each in one.mapping().items()}
+        body = {"metadata": {"name": name}, "data": found[name]}
+        cast.refuse_invalid(one, kinds.CONFIG_MAP, body)
+    return found
 
 
 def _values(spot: Spot) -> dict[str, Any]:
@@ -88,7 +91,9 @@ def _steps(root: Spot, parts: Mapping[str, Spot], nodes: tuple[Node, ...]) -> tu
         root.refuse('the key "steps" is missing: a story without steps shows nothing')
         return ()
     reader = steps.Reader({node.name: node for node in nodes})
-    return tuple(step for spot in parts["steps"].items() if (step := reader.step(spot)))
+    found = tuple(step for spot in parts["steps"].items() if (step := reader.step(spot)))
+    reader.end()
+    return found
 
 
 def explain(refused: RefusedError) -> list[dict[str, object]]:

@@ -18,7 +18,6 @@ from services.rehearsal.story import (
     About,
     Action,
     Budget,
-    Condition,
     ConfigMap,
     Container,
     Cordon,
@@ -62,6 +61,7 @@ class Reader:
     nodes: Mapping[str, Node]
     pods: set[str] = field(default_factory=set)
     marks: set[str] = field(default_factory=set)  # names and kinds of the steps so far
+    _awaited: list[Spot] = field(default_factory=list)  # pods that `never` names ahead
 
     @property
     def kinds(self) -> dict[str, Callable[[Spot], Action]]:
@@ -82,7 +82,7 @@ class Reader:
             "mark": lambda each: Mark(name=each.text()),
             "wait": lambda each: Wait(seconds=each.seconds()),
             "expect": self._expect,
-            "never": lambda each: Never(conditions=self._conditions(each, ())),
+            "never": lambda each: Never(conditions=conditions.read(each, (), self._check_ahead)),
         }
 
     def step(self, spot: Spot) -> Step | None:
@@ -99,6 +99,11 @@ class Reader:
         name = self._name(parts.get("as"))
         self.marks |= {kind, name} - {""}
         return Step(line=spot.line, kind=kind, action=action, name=name)
+
+    def end(self) -> None:
+        """Refuse what a step has counted on and none has brought."""
+        for spot in self._awaited:
+            self._known_pod(spot)
 
     def _name(self, spot: Spot | None) -> str:
         name = spot.text() if spot else ""
@@ -190,13 +195,17 @@ class Reader:
     def _expect(self, spot: Spot) -> Expect:
         parts = spot.mapping()
         return Expect(
-            conditions=self._conditions(spot, ("within", "for")),
+            conditions=conditions.read(spot, ("within", "for"), self._check),
             within_s=parts["within"].seconds() if "within" in parts else DEFAULT_WITHIN_S,
             for_s=parts["for"].seconds() if "for" in parts else 0.0,
         )
 
-    def _conditions(self, spot: Spot, extra: tuple[str, ...]) -> tuple[Condition, ...]:
-        return conditions.read(spot, extra, self._check)
+    def _check_ahead(self, about: About, parts: Mapping[str, Spot]) -> None:
+        """As `_check`, for what holds to the end of the story: a pod may still be to come."""
+        if about is About.POD:
+            self._awaited.append(parts["pod"])
+        else:
+            self._check(about, parts)
 
     def _check(self, about: About, parts: Mapping[str, Spot]) -> None:
         """Refuse conditions on nodes, pods and steps that the story does not have."""
@@ -227,7 +236,8 @@ class Reader:
         key = vocabulary.pod_key(name)
         if spot and name and key not in self.pods:
             hint = suggest.did_you_mean(key, self.pods)
-            spot.refuse(f'no step before this one makes the pod "{key}"', hint)
+            when = "" if spot in self._awaited else " before this one"
+            spot.refuse(f'no step{when} makes the pod "{key}"', hint)
         return key
 
     def _gpus(self, node: str, spot: Spot) -> None:

@@ -476,6 +476,41 @@ FRAMES: dict[str, tuple[str, str, str]] = {
         "nodes[0].gpus",
         "",
     ),
+    "a size that is none": (
+        NODES.replace("t4]", "{model: t4, memoryMiB: x}]"),
+        "nodes[0].gpus[1].memoryMiB",
+        "",
+    ),
+    "a size below 1": (
+        NODES.replace("t4]", "{model: t4, memoryMiB: -3}]"),
+        "nodes[0].gpus[1].memoryMiB",
+        "",
+    ),
+    "instances that are no list": (
+        NODES.replace("t4]", "{model: a100-80gb, instances: 3}]"),
+        "nodes[0].gpus[1].instances",
+        "",
+    ),
+    "an instance without a start": (
+        NODES.replace("t4]", "{model: a100-80gb, instances: [{profile: 1g.10gb}]}]"),
+        "nodes[0].gpus[1].instances[0]",
+        "",
+    ),
+    "ids that are no map": (
+        NODES.replace("t4]", "{model: a100-80gb, profileIds: 3}]"),
+        "nodes[0].gpus[1].profileIds",
+        "",
+    ),
+    "a label that no node can have": (
+        NODES.replace("team: vision", 'team: "far vision"'),
+        "nodes[0].labels",
+        "",
+    ),
+    "a key that no ConfigMap can have": (
+        NODES + 'configMaps: {sharing: {a/b: ""}}\n',
+        "configMaps.sharing",
+        "",
+    ),
     "unknown switch": (
         NODES.replace("unorderedIds", "unordered"),
         "nodes[0].kubelet.unordered",
@@ -500,6 +535,17 @@ def test_a_wrong_frame_is_refused(frame: str, path: str, suggestion: str) -> Non
     """Nodes and parts are as strict as steps."""
     problem = refused("- wait: 1s", frame)
     assert (problem.path, problem.suggestion) == (path, suggestion)
+
+
+def test_never_may_speak_of_a_pod_that_is_still_to_come() -> None:
+    """It holds from its place to the end; of a pod that never comes it could not be wrong."""
+    never = "- never: {pod: later, phase: Failed}\n"
+    story = read(never + "- pod: {name: later, requests: {nvidia.com/gpu: 1}}\n")
+    assert isinstance(story.steps[0].action, Never)
+    problem = refused(never + "- pod: {name: latter, requests: {nvidia.com/gpu: 1}}\n")
+    assert (problem.path, problem.line) == ("steps[0].never.pod", 7)
+    assert problem.message == 'no step makes the pod "default/later"'
+    assert problem.suggestion == 'did you mean "default/latter"?'
 
 
 @pytest.mark.parametrize("text", ["", "a: 1\n---\nb: 2\n", "- x\n", "steps: [}"])
