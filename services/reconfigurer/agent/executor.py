@@ -33,6 +33,7 @@ SPANS = {
     steps.Switch: "switch MIG mode",
     steps.Create: "create instance",
 }
+TOGGLES_WITHOUT_RESET = (9, 0)  # compute capability of Hopper
 Note = Callable[[str], Awaitable[None]]  # keeps a step before it is made
 
 
@@ -128,6 +129,10 @@ class Executor:
             among = await self._named(sight.gpu, running)
             people = ", ".join(map(str, among))
             raise _StoppedError(Reason.IN_USE, f"{sight} is in use by {people}", among)
+        # Where a mode may need a reset, who forbids that is found before an instance is gone.
+        resets = plan.switches and sight.gpu.compute_capability < TOGGLES_WITHOUT_RESET
+        if resets and plan.destroy and (others := await self._clients(sight.gpu)):
+            raise _in_use(sight.gpu, others)
         return sight
 
     async def _sight(self, uuid: str) -> GpuSight:

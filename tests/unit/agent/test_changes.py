@@ -209,6 +209,24 @@ async def test_u077_clients_of_the_host_are_named_and_nobody_is_evicted_twice(ri
 
 
 @pytest.mark.parametrize("gpus", [(A100,)], indirect=True)
+async def test_u077_clients_that_forbid_a_reset_are_found_before_an_instance_goes(
+    rig: Rig,
+) -> None:
+    """With them nothing could be made again, so the former layout stands untouched."""
+    rig.want("all-3g.40gb", generation=FIRST)
+    await rig.until(Phase.SUCCESS)
+    before, writes = rig.gpus()[0]["instances"], rig.writes(0)
+    rig.node.fault({"clients": [{"gpu": 0, "name": "dcgm", "pid": 4711}]})
+    await rig.show_clients()
+    rig.want("all-disabled", generation=SECOND)
+    said = await rig.until(Phase.FAILED)
+    assert said.reason == Reason.IN_USE
+    assert "dcgm (4711)" in said.sentence
+    assert rig.gpus()[0]["instances"] == before
+    assert rig.writes(0) == writes
+
+
+@pytest.mark.parametrize("gpus", [(A100,)], indirect=True)
 async def test_u073_without_the_policy_a_reboot_is_asked_for_once(rig: Rig) -> None:
     """RebootRequired, the pending mode taken back, and no loop."""
     rig.node.fault({"modeStaysPending": True})
