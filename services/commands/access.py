@@ -8,18 +8,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import pathlib
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from services.views import book
+from services.views import book, planned
 from shared.bus import connection, errors
 from shared.bus.connection import Bus
 from shared.bus.login import Login
 from shared.contract.table import Role
+from shared.domain.errors import Problem
 
 ANSWER_S = 5.0
 URL, USER = "SLICEWIRE_BUS_URL", "SLICEWIRE_BUS_USER"
@@ -33,10 +35,15 @@ class AwayError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose mistakes end with status 2 and a sentence, as argparse's do."""
+    """An argument parser whose mistakes end with status 2 and a sentence, as argparse's do.
+
+    Programs that asked for JSON get the sentence as JSON too, even if nothing else of the call
+    can be understood.
+    """
 
     def __init__(self, name: str, says: str) -> None:
         super().__init__(prog=f"slicewire {name}", description=says)
+        self._json = False
         self.add_argument(
             "-o", dest="output", choices=("json",), help="print one JSON object instead of a table"
         )
@@ -63,9 +70,20 @@ class Parser(argparse.ArgumentParser):
             help=f"file that holds a key's seed instead, also {SEED_FILE}",
         )
 
+    def read(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Parse the words after the command."""
+        self._json = "-ojson" in argv or ("-o", "json") in itertools.pairwise(argv)
+        return self.parse_args(argv)
+
     def refuse(self, sentence: str) -> NoReturn:
         """End with status 2: the call itself is wrong."""
         self.error(sentence)
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2; argparse calls it for what it cannot parse."""
+        if self._json:
+            print_json(refusal((Problem("", 0, 0, message),)))
+        super().error(message)
 
 
 @contextlib.asynccontextmanager
@@ -117,16 +135,28 @@ async def read_book(bus: Bus) -> book.Book:
     return found
 
 
-def run(work: Callable[[], Awaitable[int]], name: str) -> int:
+def run(work: Callable[[], Awaitable[int]], name: str, *, json: bool) -> int:
     """Run a command to its exit status; what goes wrong outside of it is a sentence and 1."""
     logging.getLogger().addHandler(logging.NullHandler())  # one sentence at the end is enough
     try:
         return asyncio.run(_awaited(work))
     except (AwayError, errors.BusError, OSError) as error:
-        sys.stderr.write(f"slicewire {name}: {error}\n")
-        return 1
+        return fail(name, str(error), json=json)
     except KeyboardInterrupt:
         return 1
+
+
+def fail(name: str, sentence: str, *, json: bool) -> int:
+    """Say why there is no answer; return status 1."""
+    if json:
+        print_json(refusal((Problem("", 0, 0, sentence),)))
+    sys.stderr.write(f"slicewire {name}: {sentence}\n")
+    return 1
+
+
+def refusal(problems: Iterable[Problem]) -> dict[str, Any]:
+    """The JSON object of a command that has no answer."""
+    return {"ok": False, "errors": [planned.problem_form(problem) for problem in problems]}
 
 
 async def _awaited(work: Callable[[], Awaitable[int]]) -> int:

@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
         "--keep", action="store_true", help="leave the cluster running and say how to talk to it"
     )
     parser.add_argument("--show", action="store_true", help="print the story instead of playing it")
-    arguments = parser.parse_args(argv)
+    arguments = parser.read(argv)
     if arguments.show:
         sys.stdout.write(text())
         return 0

@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--state", metavar="FILE", help="MIG mode, instances and holders, as YAML")
     parser.add_argument("--node-labels", metavar="K=V,...", default="", help="for the key's choice")
     parser.add_argument("--values", metavar="FILE", help="chart values with the selection rules")
-    arguments = parser.parse_args(argv)
+    arguments = parser.read(argv)
     if arguments.mig and not arguments.mig_config:
         parser.refuse("--mig needs --mig-config: which name of the text is wanted?")
     try:
@@ -87,7 +87,13 @@ def _plan(arguments: argparse.Namespace) -> planned.Plan:
         wanted = shares.shares(tuple(board.gpu for board in cut.boards), config).shares
         held = plan_holders.slots(state.without(cut.evictions), gpus, wanted)
         plan = planned.make(key, config, cut.boards, held, cut.evictions)
-    return dataclasses.replace(plan, warnings=cut.warnings + plan.warnings)
+    unused = () if arguments.key in (None, key) else (_unused(arguments.key),)
+    return dataclasses.replace(plan, warnings=cut.warnings + plan.warnings + unused)
+
+
+def _unused(key: str) -> Problem:
+    message = f"--key {key} chooses nothing: the file is a bare text, not a ConfigMap"
+    return Problem("", 0, 0, message)
 
 
 @contextlib.contextmanager
@@ -101,8 +107,7 @@ def _about(source: str) -> Iterator[None]:
 
 def _refuse(arguments: argparse.Namespace, refusal: _Refusal) -> int:
     if arguments.output == "json":
-        errors = [planned.problem_form(problem) for problem in refusal.problems]
-        access.print_json({"ok": False, "errors": errors, "warnings": []})
+        access.print_json(access.refusal(refusal.problems) | {"warnings": []})
     else:
         for problem in refusal.problems:
             sys.stderr.write(f"{refusal.source}: {problem.sentence()}\n")

@@ -17,7 +17,7 @@ def main(argv: Sequence[str]) -> int:
         "rehearse", "Play stories on an embedded cluster with simulated GPUs; docs/rehearsal.md."
     )
     parser.add_argument("files", nargs="+", metavar="FILE", type=pathlib.Path, help="a story")
-    arguments = parser.parse_args(argv)
+    arguments = parser.read(argv)
     read = [playing.read(_text(path, parser), str(path)) for path in arguments.files]
     return playing.run(lambda: rehearse(read, json=arguments.output == "json"))
 

@@ -25,8 +25,8 @@ def main(argv: Sequence[str]) -> int:
     parser = access.Parser("status", "Show each GPU's slots, health and config.")
     parser.add_argument("node", nargs="?", metavar="NODE", help="only this node")
     parser.add_bus(os.environ)
-    arguments = parser.parse_args(argv)
-    return access.run(lambda: show(arguments), "status")
+    arguments = parser.read(argv)
+    return access.run(lambda: show(arguments), "status", json=arguments.output == "json")
 
 
 async def show(arguments: argparse.Namespace) -> int:

@@ -25,8 +25,8 @@ def main(argv: Sequence[str]) -> int:
     which.add_argument("--node", metavar="NODE", help="the newest change that reached a node")
     which.add_argument("--last", action="store_true", help="the newest change of all")
     parser.add_bus(os.environ)
-    arguments = parser.parse_args(argv)
-    return access.run(lambda: show(arguments), "trace")
+    arguments = parser.read(argv)
+    return access.run(lambda: show(arguments), "trace", json=arguments.output == "json")
 
 
 async def show(arguments: argparse.Namespace) -> int:
@@ -36,8 +36,8 @@ async def show(arguments: argparse.Namespace) -> int:
     trace = chosen(traces, arguments)
     if trace is None:
         asked = arguments.trace or arguments.node or "--last"
-        sys.stderr.write(f"slicewire trace: no trace for {asked}; spans are kept for an hour\n")
-        return 1
+        sentence = f"no trace for {asked}; spans are kept for an hour"
+        return access.fail("trace", sentence, json=arguments.output == "json")
     form = as_form(trace, spantree.linked(trace, traces))
     if arguments.output == "json":
         access.print_json(form)

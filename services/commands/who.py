@@ -25,10 +25,10 @@ def main(argv: Sequence[str]) -> int:
     about.add_argument("--pod", metavar="NS/NAME", help="a pod")
     about.add_argument("--node", metavar="NODE", help="a node")
     parser.add_bus(os.environ)
-    arguments = parser.parse_args(argv)
+    arguments = parser.read(argv)
     if arguments.pod is not None and arguments.pod.count("/") != 1:
         parser.refuse(f"--pod is {arguments.pod!r}: write namespace/name")
-    return access.run(lambda: show(arguments), "who")
+    return access.run(lambda: show(arguments), "who", json=arguments.output == "json")
 
 
 async def show(arguments: argparse.Namespace) -> int:

@@ -25,9 +25,14 @@ def same_but_spelling(name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the suggestion `did you mean "…"?`, "" if no known name is near."""
-    found = nearest(name, known)
-    return f'did you mean "{found}"?' if found else ""
+    """Return the suggestion `did you mean "…"?`, "" if no known name is near.
+
+    Who writes `a100` means one of the names that go on after it, not `a10`.
+    """
+    names = sorted(set(known))
+    begun = [each for each in names if name and each.startswith(f"{name.lower()}-")]
+    found = [f'"{each}"' for each in begun or (nearest(name, names),) if each]
+    return f"did you mean {' or '.join(found)}?" if found else ""
 
 
 def listed(names: Iterable[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib.resources
 from collections.abc import Mapping
@@ -10,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
+
+from shared.sharing import suggest
 
 HOPPER = 9  # the major number of its compute capability
 NUMBER_OF_ITS_OWN = 7  # NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1
@@ -111,8 +112,7 @@ def model(name: str) -> Model:
     known = models()
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    hint = suggest.did_you_mean(name, known) or f"known are {suggest.listed(known)}"
     raise UnknownModelError(f"there is no GPU model {name!r} in the catalogue: {hint}")
 
 

@@ -249,7 +249,8 @@ def test_wrong_values_end_with_2(
 @pytest.mark.parametrize(
     ("gpus", "state", "part"),
     [
-        ("t5", "", "did you mean t4?"),
+        ("t44", "", 'did you mean "t4"?'),
+        ("a100", "", 'did you mean "a100-40gb" or "a100-80gb"?'),
         ("t4=x", "", "write t4=<count>"),
         (",", "", "names no GPU"),
         ("t4=0", "", "write t4=<count>"),

@@ -112,7 +112,7 @@ def test_layouts_that_the_board_allows_are_built(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("a100-80", "did you mean a100-80gb?"),
+        ("a100-80", 'did you mean "a100-80gb"?'),
         ({"uuid": "GPU-1"}, "neither a catalogue name nor a map with a model"),
         ({"model": "t4", "memoryMib": 1}, "unknown key 'memoryMib': write memoryMiB"),
         ({"model": "t4", "migMode": True}, "a t4 cannot do MIG"),
