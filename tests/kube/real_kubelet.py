@@ -57,7 +57,7 @@ class RealKubelet:
 
     def _forget(self) -> None:
         everything = ("--all", "--namespace", NAMESPACE)
-        self._cluster.kubectl("delete", "pods", *everything, "--grace-period", "1")
+        self._cluster.kubectl("delete", "pods", *everything, "--force", "--grace-period", "0")
         self._cluster.kubectl("delete", "events", *everything)
         self._node.stop_kubelet()
         self._node.forget_plugins()
