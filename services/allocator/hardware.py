@@ -30,11 +30,6 @@ class Device:
     gone: bool = False
     nodes: tuple[str, ...] = ()  # device nodes beside the GPU's own
 
-    @property
-    def is_gpu(self) -> bool:
-        """Whether it is a physical GPU rather than a part of one."""
-        return self.uuid == self.gpu_uuid
-
 
 def devices(inventory: Inventory | None, *, confirmed: bool) -> dict[str, Device]:
     """Every GPU and MIG device by UUID; what strikes a GPU strikes its MIG devices too."""

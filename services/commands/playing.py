@@ -104,11 +104,12 @@ def _log_to(cluster: Cluster) -> None:
 
 def _how_to_talk(cluster: Cluster) -> Text:
     user, password_file = cluster.broker.credentials(Role.COMMAND)
+    program = shlex.quote(sys.argv[0])  # by make, it stands in no PATH
     lines = (
         "The cluster goes on until Ctrl-C. In another terminal:",
         f"  export SLICEWIRE_BUS_URL={cluster.broker.url} SLICEWIRE_BUS_USER={user}",
         f"  export SLICEWIRE_BUS_PASSWORD_FILE={shlex.quote(str(password_file))}",
-        "  slicewire status",
+        f"  {program} status",
         f"  kubectl --server {cluster.api_url} get pods,events -A",
     )
     return Text("\n" + "\n".join(lines))

@@ -74,7 +74,7 @@ def _to_holders(device: Device, held: tuple[LedgerRow, ...], node: str) -> Itera
         yield saying.Say(
             about=saying.About(kind="Pod", namespace=pod[0], name=pod[1]),
             reason=names.GPU_UNHEALTHY,
-            message=f"{_verdict(device)} on node {node}. This pod holds a slot of it and keeps it;"
+            message=f"Node {node}: {_verdict(device)}. This pod holds a slot of it and keeps it;"
             " its work there may have failed: delete the pod to move it to another GPU.",
             warning=True,
             topic=device.topic,

@@ -57,7 +57,3 @@ class Record:
     rejections: list[Rejection] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     statuses: list[dict[str, Any]] = field(default_factory=list)
-
-    def lists_of(self, resource: str) -> list[Listed]:
-        """Return the messages about one resource, oldest first."""
-        return [listed for listed in self.lists if listed.resource == resource]
