@@ -19,7 +19,7 @@ from shared.bus import connection, logs, state
 from shared.bus.connection import Bus
 from shared.contract import table
 from shared.contract.messages import Hold, Inventory, Ledger
-from shared.runtime import boot, clock, locks
+from shared.runtime import boot, clock, latest, locks
 from shared.telemetry import setup, spans
 
 SERVICE = table.Role.ALLOCATOR
@@ -93,19 +93,27 @@ class Allocator:
             self._keeper.inventory,
             lambda: bus.connected,
         )
-        self._desk = desks.Desk(
-            self._keeper, telemetry, self._pod_resources.soon, settings.on_host
-        )
+        self._desk = desks.Desk(self._keeper, telemetry, self._pod_resources.soon, settings.on_host)
         self._telemetry = telemetry
         self._readers: tuple[state.StateReader[Inventory], state.StateReader[Hold]] = (
             state.StateReader(bus, table.bucket("inventory"), node, self._sources.heard),
-            state.StateReader(bus, table.bucket("hold"), node, self._heard_hold),
+            state.StateReader(
+                bus, table.bucket("hold"), node, lambda received: self._holds.put(received.value)
+            ),
         )
+        self._holds: latest.Latest[Hold] = latest.Latest()
 
-    def _heard_hold(self, received: state.Received[Hold]) -> None:
-        """Take in a hold; that pods have gone is to be seen soon, for a change waits for it."""
-        self._keeper.hold(received.value)
-        self._pod_resources.soon()
+    async def _follow_holds(self) -> None:
+        """Take holds in, for ever; that pods have gone is to be seen soon, for a change waits.
+
+        A hold ends when the agent has seen an inventory without the devices that are gone. The
+        file has it by then; what we have heard may be older, and would offer them again.
+        """
+        while True:
+            hold = await self._holds.get()
+            await self._sources.look()
+            self._keeper.hold(hold)
+            self._pod_resources.soon()
 
     @classmethod
     async def build(
@@ -138,6 +146,7 @@ class Allocator:
         telling = {
             "read inventory": self._readers[0].run(),
             "read hold": self._readers[1].run(),
+            "follow holds": self._follow_holds(),
             "write ledger": self._ledger.run(),
             "write facts": self._facts.run(),
             "write spans": self._spans.run(),

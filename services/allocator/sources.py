@@ -69,6 +69,7 @@ class Sources:
         self._bus_is_ahead = False
         self._chosen: Choice | None = None
         self._wake = asyncio.Event()
+        self._turn = asyncio.Lock()  # an older look must not end after a newer one
 
     def heard(self, received: bus_state.Received[Inventory]) -> None:
         """Take what the bus tells; the first word may be old, later ones are news."""
@@ -78,12 +79,13 @@ class Sources:
 
     async def look(self) -> None:
         """Read the file, and hand on what is in force if it has changed."""
-        await self._read()
-        ahead = self._bus_is_ahead and self._connected()
-        choice = choose(self._file, self._bus, bus_is_ahead=ahead)
-        if choice is not None and choice != self._chosen:
-            self._chosen = choice
-            self._take(choice.inventory, choice.confirmed)
+        async with self._turn:
+            await self._read()
+            ahead = self._bus_is_ahead and self._connected()
+            choice = choose(self._file, self._bus, bus_is_ahead=ahead)
+            if choice is not None and choice != self._chosen:
+                self._chosen = choice
+                self._take(choice.inventory, choice.confirmed)
 
     async def run(self) -> None:
         """Look at each word of the bus and on a timer, for ever."""

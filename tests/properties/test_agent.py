@@ -55,7 +55,7 @@ class Agent(RuleBasedStateMachine):
         self.world.advertise()
         for slot in self.world.free()[::2]:
             self.world.grant(slot, f"first-{slot}")
-        self.everybody(1, evict=False)
+        self.everybody(1, evict=False, looks=True)
 
     # ------------------------------------------------------------------------- what others do
 
@@ -105,11 +105,12 @@ class Agent(RuleBasedStateMachine):
         """It takes in the hold and tells who has what."""
         self.world.allocate_hold()
 
-    @rule(rounds=st.integers(1, 4), evict=st.booleans())
-    def everybody(self, rounds: int, evict: bool) -> None:
-        """All services do their work for a while; the controller may be slow to evict."""
+    @rule(rounds=st.integers(1, 4), evict=st.booleans(), looks=st.booleans())
+    def everybody(self, rounds: int, evict: bool, looks: bool) -> None:
+        """All do their work for a while; controller and advertiser may be slow."""
         for _ in range(rounds):
-            self.world.advertise()
+            if looks:
+                self.world.advertise()
             self.world.allocate_hold()
             self.world.prepare()
             if evict:

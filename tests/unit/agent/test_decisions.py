@@ -85,6 +85,23 @@ def test_the_hold_covers_what_appears_and_leaves_what_stays(world: World) -> Non
     assert set(stay) <= set(world.free())
 
 
+def test_a_hold_lasts_until_the_inventory_shows_what_was_made(world: World) -> None:
+    """The allocator would offer what the old inventory shows, and that is gone."""
+    prepared(world)
+    world.evict()
+    world.account()
+    world.step()
+    assert len(world.gpus[0].instances) == 7
+    world.step()
+    assert world.hold.recut == ("GPU-0",)
+    stay = {device for one in world.gpus[0].instances[:2] for device in one.devices}
+    assert stay <= set(world.hold.kept)
+    assert not world.hold.release_nvml  # or the advertiser could never look
+    world.advertise()
+    world.step()
+    assert not world.hold.recut
+
+
 def test_a_preparation_that_is_withdrawn_frees_what_was_held(world: World) -> None:
     """The drain took too long: the former layout serves on, and it is asked for anew."""
     prepared(world)
