@@ -3,6 +3,10 @@
 Registers at once with a new kubelet; makes the socket anew when it has vanished; registers again
 when the kubelet counts with nobody; steps back while it counts with another plugin. `endpoints`
 runs one for each resource.
+
+No name of a socket is used twice. Where a kubelet (seen at 1.37) still reads a stream from a
+socket, it refuses a registration under the same name, and then forgets to notice the end of that
+stream: the resource would stay with the list of a plugin that is gone until the kubelet restarts.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 
 from services.allocator import keeper as keepers
@@ -24,12 +29,13 @@ from shared.runtime import backoff, clock
 
 log = logging.getLogger(__name__)
 VERSION = "v1beta1"
+MARKS = 256  # what tells sockets of one resource apart
 DOMAIN = "nvidia.com"
 REGISTER_S = 5.0
 CHECK_EVERY_S = 5.0
 SETTLE_S = 0.2  # a kubelet notes the end of a stream a moment after we do
 STEADY_S = 10.0  # a registration that held so long starts the back-off anew
-LONGEST_NAME = 48  # with the folder, a socket's path must stay below 108 bytes
+LONGEST_NAME = 45  # with the folder, a socket's path must stay below 108 bytes
 
 Allocatable = Callable[[], Awaitable[Mapping[str, frozenset[str]]]]
 
@@ -45,7 +51,6 @@ class Endpoint:
         allocatable: Allocatable,
     ) -> None:
         self.plugin = plugin
-        self.name = socket_name(plugin.resource)
         self._folder = folder
         self._keeper = keeper
         self._allocatable = allocatable
@@ -55,6 +60,7 @@ class Endpoint:
         self._since = 0.0  # loop time of that registration
         self._stepped_back = False
         self._leaving = False
+        self.name = self._new_name()
 
     def leave(self) -> None:
         """Answer on the connections that stand, and leave socket and registration to others."""
@@ -67,6 +73,7 @@ class Endpoint:
     async def run(self) -> None:
         """Serve until cancelled; a socket that vanished is made anew."""
         while True:
+            self.name = self._new_name()
             try:
                 async with sockets.UnixServer(self._folder.path / self.name, [self.plugin]):
                     self._kubelet = None
@@ -76,9 +83,10 @@ class Endpoint:
                 await self._rest(self._waits.next())
 
     async def _stay(self, socket: Identity | None) -> None:
-        """Stay registered until our socket is no longer the one in the folder."""
+        """Stay registered until our socket has gone from the folder or is of no more use."""
         while True:
             look = self._folder.current
+            pause: float | None
             if self._leaving:
                 await asyncio.Event().wait()
             if socket is None or look.sockets.get(self.name) != socket:
@@ -89,10 +97,15 @@ class Endpoint:
                 pause = await self._register(look)
             else:
                 pause = await self._check(look)
+            if pause is None:
+                return
             await self._rest(pause)
 
-    async def _check(self, look: Look) -> float:
-        """Act on whom the kubelet counts with; two looks must agree that it is not us."""
+    async def _check(self, look: Look) -> float | None:
+        """Act on whom the kubelet counts with; two looks must agree that it is not us.
+
+        Return how long to rest, or None where only a new socket helps.
+        """
         found = await self._see()
         if found is not Sight.OURS:
             await clock.sleep(SETTLE_S)
@@ -101,7 +114,7 @@ class Endpoint:
             if clock.loop_time() - self._since > STEADY_S:
                 self._waits.reset()
             await clock.sleep(self._waits.next())
-            return await self._register(look)
+            return None if self.plugin.streams else await self._register(look)
         self._step_back(foreign=found is Sight.FOREIGN)
         return CHECK_EVERY_S
 
@@ -149,7 +162,13 @@ class Endpoint:
         self._since = clock.loop_time()
         self._stepped_back = False
         self._keeper.registered(self.plugin.resource)
+        await self._folder.remove(lambda name: name != self.name and same_resource(name, self.name))
         return CHECK_EVERY_S
+
+    def _new_name(self) -> str:
+        """A name that is not in the folder, where a process before us may still be served."""
+        names = (socket_name(self.plugin.resource, f"{mark:02x}") for mark in range(MARKS))
+        return secrets.choice([name for name in names if name not in self._folder.current.sockets])
 
     async def _rest(self, pause: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -158,11 +177,16 @@ class Endpoint:
         self._wake.clear()
 
 
-def socket_name(resource: str) -> str:
-    """Name the socket of a resource: short enough for its folder, and no other's."""
+def socket_name(resource: str, mark: str) -> str:
+    """Name a socket of a resource: short enough for its folder, and no other's."""
     domain, _, name = resource.partition("/")
     if domain != DOMAIN:
         name = f"{domain}_{name}"
     if len(name) > LONGEST_NAME:
         name = f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-    return f"{OURS}{name}.sock"
+    return f"{OURS}{name}.{mark}.sock"
+
+
+def same_resource(one: str, other: str) -> bool:
+    """Whether two names of sockets differ at most in their marks."""
+    return one.rsplit(".", 2)[0] == other.rsplit(".", 2)[0]

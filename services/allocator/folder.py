@@ -51,6 +51,10 @@ class Folder:
             self._on_change()
         return seen
 
+    async def remove(self, gone: Callable[[str], bool]) -> None:
+        """Remove sockets whose names `gone` names: of a process before us, dead or leaving."""
+        await asyncio.to_thread(_remove, self.path, gone)
+
     async def run(self) -> None:
         """Look for ever."""
         while True:
@@ -69,3 +73,9 @@ def _look(path: pathlib.Path) -> Look:
     except OSError:  # no kubelet yet, or a socket went while we looked
         return Look()
     return Look(found.pop(KUBELET, None), found)
+
+
+def _remove(path: pathlib.Path, gone: Callable[[str], bool]) -> None:
+    for name in _look(path).sockets:
+        if gone(name):
+            (path / name).unlink(missing_ok=True)

@@ -1,7 +1,8 @@
 """A planned stop without a gap: go on answering until the successor is registered.
 
 The successor waits for the serving lock. Letting go of the lock before our sockets lets it bind,
-register and take the kubelet's calls while ours are still answered.
+register and take the kubelet's calls while ours are still answered. Once registered it removes our
+socket files; the connections that stand are not touched by that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from shared.runtime import clock, locks
 
 NOBODY_S = 0.3  # a successor polls the lock more often than this
 GRACE_S = 5.0
-REGISTERED_S = 0.5  # from a successor's socket to its registration
 ANSWER_S = 2.0
 
 
@@ -32,7 +32,6 @@ async def hand_over(
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
                 await _until(lambda: not ours & _sockets(folder.current, endpoints))
-                await clock.sleep(REGISTERED_S)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(ANSWER_S):
             await endpoints.idle()

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
+from grpclib import GRPCError
 
 from shared.simulation.kube.kubelet import containers, pod_resources
 from shared.simulation.kube.kubelet.switches import Switches
@@ -109,21 +110,22 @@ async def test_finished_pods_are_listed_by_older_kubelets(tmp_path: pathlib.Path
         await node.until_phase("next", "Running")
 
 
-async def test_a_successor_stays_when_the_old_endpoints_fault_is_off(
+async def test_an_older_kubelet_lets_the_end_of_one_endpoint_cut_off_the_next(
     tmp_path: pathlib.Path,
 ) -> None:
-    """A kubelet without the fault only minds the stream of the plugin that counts."""
-    switches = Switches(status_period=0.05, old_endpoint_drops_new=False)
+    """Although it still serves, and until it registers again."""
+    switches = Switches(status_period=0.05, old_endpoint_drops_new=True)
     async with one_node(tmp_path, switches) as node, contextlib.AsyncExitStack() as older:
         first = Plugin(node.plugins, devices(8), endpoint="first.sock")
         await older.enter_async_context(first)
+        await node.until_counts((8, 8))
         async with Plugin(node.plugins, devices(5), endpoint="second.sock") as second:
             await node.until_counts((5, 5))
             await older.aclose()
-            assert first.streams == 0
-            await second.send(devices(4))
-            await node.until_counts((4, 4))
-            assert second.streams == 1
+            await node.until_counts((5, 0))
+            await eventually(lambda: second.streams == 0)
+            await second.register()
+            await node.until_counts((5, 5))
 
 
 async def test_a_lost_grant_is_answered_but_never_listed(tmp_path: pathlib.Path) -> None:

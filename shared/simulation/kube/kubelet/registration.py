@@ -1,8 +1,11 @@
 """kubelet.sock: plugins register here; each one's list is followed until its stream ends.
 
 A second plugin on a resource takes over at once, and the first one's stream goes on being read, as
-in the real kubelet. That the end of the first then cuts off the second is the real one's fault,
-kept behind a switch.
+in the real kubelet: the last list counts, whoever sent it. When the one that serves ends, one that
+is still connected serves again, and the list of the one that went stays until it sends its own.
+Before 1.35 the end of any of them cut off the one that served; that is kept behind a switch. One
+fault is always here: a registration under the name of a socket whose stream is being read is
+refused, and the end of that stream goes unnoticed from then on.
 """
 
 from __future__ import annotations
@@ -54,6 +57,8 @@ class Registrations(api_grpc.RegistrationBase):
         self._save = save
         self._old_endpoint_drops_new = old_endpoint_drops_new
         self._serving: dict[str, endpoints.Endpoint] = {}
+        self._connected: dict[tuple[str, str], endpoints.Endpoint] = {}  # by resource and socket
+        self._forgotten: set[endpoints.Endpoint] = set()  # their end goes unnoticed
 
     def serving(self, resource: str) -> endpoints.Endpoint | None:
         """Return the plugin that serves a resource now."""
@@ -78,6 +83,7 @@ class Registrations(api_grpc.RegistrationBase):
         except asyncio.CancelledError:
             endpoint.close()
             raise
+        self._refuse_connected(endpoint)
         self._manager.connected(endpoint.resource)
         self._serving[endpoint.resource] = endpoint
         following = self._group.create_task(self._follow(endpoint), name=f"list of {endpoint.name}")
@@ -85,6 +91,16 @@ class Registrations(api_grpc.RegistrationBase):
         following.add_done_callback(lambda _: endpoint.close())
         await self._save()
         await stream.send_message(api_pb2.Empty())
+
+    def _refuse_connected(self, endpoint: endpoints.Endpoint) -> None:
+        key = endpoint.resource, endpoint.name
+        before = self._connected.setdefault(key, endpoint)
+        if before is not endpoint:
+            self._forgotten.add(before)
+            endpoint.close()
+            raise GRPCError(
+                Status.UNKNOWN, f"device plugin already connected: {self._folder / endpoint.name}"
+            )
 
     async def _follow(self, endpoint: endpoints.Endpoint) -> None:
         """Read a plugin's lists until its stream ends."""
@@ -99,13 +115,22 @@ class Registrations(api_grpc.RegistrationBase):
         self._ended(endpoint)
 
     def _ended(self, endpoint: endpoints.Endpoint) -> None:
-        """Disconnect the resource of a plugin that went, if that plugin still counts for it."""
-        current = self._serving.get(endpoint.resource)
-        if current is None or (current is not endpoint and not self._old_endpoint_drops_new):
+        """Let another plugin serve the resource of one that went, or disconnect it."""
+        if endpoint in self._forgotten:
             return
-        del self._serving[endpoint.resource]
-        current.close()
-        self._manager.disconnected(endpoint.resource, clock.loop_time())
+        resource = endpoint.resource
+        del self._connected[resource, endpoint.name]
+        if self._old_endpoint_drops_new:
+            remaining = None
+        else:
+            remaining = next(
+                (it for it in self._connected.values() if it.resource == resource), None
+            )
+        if remaining is not None:
+            self._serving[resource] = remaining
+        elif current := self._serving.pop(resource, None):
+            current.close()
+            self._manager.disconnected(resource, clock.loop_time())
 
 
 def refuse_bad(request: api_pb2.RegisterRequest) -> None:
