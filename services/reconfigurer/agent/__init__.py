@@ -1,1 +1,5 @@
-"""Brings a node to the hardware layout that is wanted; in this version it says why it need not."""
+"""Brings a node's GPUs to the MIG layout that is wanted, and touches nothing else.
+
+Pure: `plan`, `change`, `cutting`, `ending` decide by `view`, `sight` and `memory`; `looking` and
+`executor` meet NVML, `journal` the disk, `loop` carries decisions out. `app` composes.
+"""
