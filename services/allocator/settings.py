@@ -33,7 +33,7 @@ class AllocatorSettings(settings.NodeBusSettings):
         default="", description="host device given out for every GPU device, for simulated GPUs"
     )
     list_period_s: float = Field(
-        default=5.0, gt=0, description="seconds between two questions who holds what"
+        default=2.0, gt=0, description="seconds between two questions who holds what"
     )
     boot_id_path: str = Field(default=boot.KERNEL_BOOT_ID, description="file with the boot id")
 

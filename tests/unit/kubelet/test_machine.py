@@ -105,6 +105,7 @@ async def test_after_a_boot_pods_start_again_and_those_with_devices_are_refused(
         (refused,) = node.kubelet.record.rejections
         assert "no healthy devices present" in refused.message
         await eventually(lambda: [pod.key for pod in node.kubelet.running()] == ["default/plain"])
+        await eventually(lambda: restarts(node, "plain"))  # its status follows
         assert await restarts(node, "plain") == 1
 
 
