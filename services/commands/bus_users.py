@@ -1,7 +1,7 @@
 """`slicewire bus users`: the accounts and users that slicewire needs on an existing NATS.
 
 What it prints goes into that server's configuration. Each role is one user on all nodes: the
-chart's own NATS is stricter (docs/adr/0009).
+chart's own NATS is stricter (docs/adr/0012).
 """
 
 from __future__ import annotations

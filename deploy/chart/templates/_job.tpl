@@ -73,8 +73,10 @@ spec:
       {{- include "slicewire.pullSecrets" $root | nindent 6 }}
       nodeSelector:
         kubernetes.io/os: linux
-      {{- with $values.controller.tolerations }}
       tolerations:
+      # A node that is cordoned may be the only one, and its cordon be what is to be lifted.
+      - {key: node.kubernetes.io/unschedulable, operator: Exists, effect: NoSchedule}
+      {{- with $values.controller.tolerations }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
       securityContext:

@@ -9,7 +9,7 @@ One part of the node services as a ServiceAccount and a DaemonSet. Takes a dict:
   hardware   whether it needs the driver's libraries, or the simulated ones
   hostPID    whether it sees the node's processes
 Each part is a DaemonSet of its own, because the bus knows a service by its pod's account: in one
-pod all parts would have the rights of each (docs/adr/0010).
+pod all parts would have the rights of each (docs/adr/0013).
 */}}
 {{- define "slicewire.node" -}}
 {{- $root := .root -}}

@@ -1,0 +1,50 @@
+"""What docs/install.md tells people to type exists."""
+
+from __future__ import annotations
+
+import re
+
+from services.commands import catalogue
+from services.reconfigurer.controller import values
+from services.reconfigurer.controller.kube import AGENT
+from tests.chart.test_values import CHART, DEFAULTS
+
+PAGE = (CHART.parents[1] / "docs" / "install.md").read_text(encoding="utf-8")
+
+
+def test_every_value_on_the_page_is_one_of_the_chart() -> None:
+    """In --set and --set-file, and in words."""
+    typed = re.findall(r"--set(?:-file)? ([\w.]+)=", PAGE)
+    told = re.findall(r"`((?:bus|nodes|agent|simulation)\.[\w.]+?)(?:=\w+)?`", PAGE)
+    assert len(typed) > 8
+    known = (*values.FIELDS, *values.CHART_ONLY)
+    for path in (*typed, *told):
+        assert any(path == name or path.startswith(f"{name}.") for name in known), path
+
+
+def test_every_command_on_the_page_is_one_of_ours() -> None:
+    """Those that are typed by themselves, in a pod, or named."""
+    lines = [
+        line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.S) for line in block.split("\n")
+    ]
+    typed = [
+        line.rpartition("-- slicewire ")[2].removeprefix("slicewire ").split()
+        for line in lines
+        if is_ours(line)
+    ]
+    named = [each.split() for each in re.findall(r"`slicewire ([a-z ]+)`", PAGE)]
+    assert len(typed) >= 3
+    for words in (*typed, *named):
+        assert catalogue.find(words) is not None, words
+
+
+def is_ours(line: str) -> bool:
+    """Whether a line runs our console command."""
+    return line.startswith("slicewire ") or "-- slicewire " in line
+
+
+def test_names_on_the_page_are_those_of_a_release_called_slicewire() -> None:
+    """The controller's pod, which people enter, and the Secret, which they delete."""
+    assert f"deploy/{AGENT} " in PAGE
+    assert "delete secret slicewire-bus" in PAGE
+    assert DEFAULTS["bus"]["keysSecret"] == ""
