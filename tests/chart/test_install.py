@@ -24,23 +24,12 @@ def test_every_value_on_the_page_is_one_of_the_chart() -> None:
 
 def test_every_command_on_the_page_is_one_of_ours() -> None:
     """Those that are typed by themselves, in a pod, or named."""
-    lines = [
-        line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.S) for line in block.split("\n")
-    ]
-    typed = [
-        line.rpartition("-- slicewire ")[2].removeprefix("slicewire ").split()
-        for line in lines
-        if is_ours(line)
-    ]
+    blocks = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.S))
+    typed = [line.split() for line in re.findall(r"^(?:.*-- )?slicewire (.*)", blocks, re.M)]
     named = [each.split() for each in re.findall(r"`slicewire ([a-z ]+)`", PAGE)]
     assert len(typed) >= 3
     for words in (*typed, *named):
         assert catalogue.find(words) is not None, words
-
-
-def is_ours(line: str) -> bool:
-    """Whether a line runs our console command."""
-    return line.startswith("slicewire ") or "-- slicewire " in line
 
 
 def test_names_on_the_page_are_those_of_a_release_called_slicewire() -> None:
