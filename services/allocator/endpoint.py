@@ -7,6 +7,8 @@ runs one for each resource.
 No name of a socket is used twice. Where a kubelet (seen at 1.37) still reads a stream from a
 socket, it refuses a registration under the same name, and then forgets to notice the end of that
 stream: the resource would stay with the list of a plugin that is gone until the kubelet restarts.
+A kubelet from 1.35 on comes back to us when the plugin before which we stepped back ends, but keeps
+that one's list until it gets ours again.
 """
 
 from __future__ import annotations
@@ -59,6 +61,7 @@ class Endpoint:
         self._kubelet: Identity | None = None  # the kubelet.sock that we registered at
         self._since = 0.0  # loop time of that registration
         self._stepped_back = False
+        self._taken_by = ""  # the socket before which we stepped back
         self._leaving = False
         self.name = self._new_name()
 
@@ -116,6 +119,12 @@ class Endpoint:
             await clock.sleep(self._waits.next())
             return None if self.plugin.streams else await self._register(look)
         self._step_back(foreign=found is Sight.FOREIGN)
+        if (
+            self._taken_by
+            and self.plugin.streams
+            and not await self._folder.is_served(self._taken_by)
+        ):
+            self.plugin.show_again()
         return CHECK_EVERY_S
 
     async def _see(self) -> Sight:
@@ -129,13 +138,15 @@ class Endpoint:
 
     def _step_back(self, *, foreign: bool) -> None:
         if foreign and not self._stepped_back:
-            by = self._folder.current.newest_foreign or "an unknown socket"
+            self._taken_by = self._folder.current.newest_foreign
             self._keeper.taken_over(
                 self.plugin.resource,
-                f"another plugin ({by}) has registered {self.plugin.resource} at the kubelet;"
+                f"another plugin ({self._taken_by or 'an unknown socket'}) has registered"
+                f" {self.plugin.resource} at the kubelet;"
                 " remove it, slicewire takes the resource again when it is gone",
             )
         self._stepped_back = foreign
+        self._taken_by = self._taken_by if foreign else ""
 
     async def _register(self, look: Look) -> float:
         """Register; return how long to rest. A refusal or an absence is tried again.

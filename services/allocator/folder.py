@@ -51,6 +51,15 @@ class Folder:
             self._on_change()
         return seen
 
+    async def is_served(self, name: str) -> bool:
+        """Whether somebody answers at a socket; one that was killed leaves its file."""
+        try:
+            _, writer = await asyncio.open_unix_connection(self.path / name)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
     async def remove(self, gone: Callable[[str], bool]) -> None:
         """Remove sockets whose names `gone` names: of a process before us, dead or leaving."""
         await asyncio.to_thread(_remove, self.path, gone)

@@ -70,6 +70,11 @@ class Plugin(api_grpc.DevicePluginBase):
         for stream in self._streams:
             stream.put(self._shown)
 
+    def show_again(self) -> None:
+        """Let every stream have the list once more: the kubelet may hold somebody else's."""
+        for stream in self._streams:
+            stream.put(self._shown)
+
     async def delivered(self) -> None:
         """Wait until a stream has had the newest list."""
         number = self._shown.number

@@ -96,7 +96,11 @@ async def test_more_than_one_slot_is_refused_in_our_words(slicewire: Ours) -> No
         "nvidia.com/gpu: 2 slots requested, the limit is 1, because "
         "sharing.timeSlicing.failRequestsGreaterThanOne is true; request 1"
     ) in status["message"]
-    assert await slicewire.slots("free") == 8
+
+    async def is_free() -> bool:
+        return await slicewire.slots("free") == 8
+
+    await eventually(is_free, within=node.patience)
 
 
 async def _has_ended(node: RealNode, name: str) -> bool:

@@ -173,7 +173,7 @@ class DeviceManagerSuite:
             await node.until_counts((8, 8))
 
     async def test_a_second_endpoint_takes_the_resource_over(self, node: NodeView) -> None:
-        """And the end of the first one cuts the second off, although it still serves."""
+        """And keeps it when the first one ends."""
         async with contextlib.AsyncExitStack() as older:
             first = Plugin(node.plugins, devices(8), endpoint="first.sock")
             await older.enter_async_context(first)
@@ -181,10 +181,26 @@ class DeviceManagerSuite:
             async with Plugin(node.plugins, devices(5), endpoint="second.sock") as second:
                 await node.until_counts((5, 5))
                 await older.aclose()
-                await node.until_counts((5, 0))
-                await eventually(lambda: second.streams == 0, within=node.patience)
-                await second.register()
+                await second.send(devices(4))
+                await node.until_counts((4, 4))
+                assert second.streams == 1
+            await node.until_counts((4, 0))
+
+    async def test_the_first_endpoint_serves_again_when_the_second_ends(
+        self, node: NodeView
+    ) -> None:
+        """But the second one's list counts until the first sends its own."""
+        async with Plugin(node.plugins, devices(8), endpoint="first.sock") as first:
+            await node.until_counts((8, 8))
+            async with Plugin(node.plugins, devices(5), endpoint="second.sock"):
                 await node.until_counts((5, 5))
+            await asyncio.sleep(3)  # three ticks of the status, in which nothing must happen
+            assert await node.counts() == (5, 5)
+            await node.create(pod_object("a", {GPU: 1}))
+            await node.until_phase("a", "Running")
+            assert len(first.allocated) == 1
+            await first.send(devices(8))
+            await node.until_counts((8, 8))
 
     async def test_a_restarted_kubelet_waits_for_plugins_to_come_again(
         self, node: NodeView
@@ -200,6 +216,7 @@ class DeviceManagerSuite:
             assert await sockets.identity(node.plugins / "kubelet.sock") != former
             assert not (node.plugins / plugin.endpoint).exists()
             await node.until_counts((0, 0))
+            await node.until_held({"a"})  # not at once: it has to hear of its pods first
             after = await node.holders()
             assert sorted(after["a"]) == sorted(before["a"])
             await plugin.serve_again()

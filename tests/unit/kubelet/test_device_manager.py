@@ -8,7 +8,6 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
-from grpclib import GRPCError
 
 from shared.simulation.kube.kubelet import containers, pod_resources
 from shared.simulation.kube.kubelet.switches import Switches

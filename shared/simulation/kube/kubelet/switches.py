@@ -21,7 +21,7 @@ class Switches:
         init_reuse: an app container takes over the devices of its pod's init containers.
         finished_in_list: pod-resources shows finished pods, as before Kubernetes 1.34.
         old_endpoint_drops_new: the end of a replaced plugin's stream cuts off its successor, as
-            seen on 1.34.4 and 1.37.2.
+            before Kubernetes 1.35.
         lost_grants: a pod fails between Allocate and its containers, so that no List ever shows it.
         endpoint_grace: seconds until the capacity of a resource without a plugin is removed.
     """
@@ -30,6 +30,6 @@ class Switches:
     unordered_ids: bool = True
     init_reuse: bool = True
     finished_in_list: bool = False
-    old_endpoint_drops_new: bool = True
+    old_endpoint_drops_new: bool = False
     lost_grants: bool = False
     endpoint_grace: float = device_manager.ENDPOINT_GRACE
