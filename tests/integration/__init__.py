@@ -1,0 +1,1 @@
+"""Several real parts together."""
