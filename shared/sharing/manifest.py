@@ -68,7 +68,11 @@ def _kind(node: tree.Mapping) -> str:
 def _data(config_map: tree.Mapping, lines: list[str], findings: Findings) -> dict[str, Text]:
     data = config_map.entries.get("data")
     found: dict[str, Text] = {}
-    if data is None or not isinstance(data.value, tree.Mapping):
+    if data is None or _is_null(data.value):
+        return found
+    if not isinstance(data.value, tree.Mapping):
+        message = "the data of a ConfigMap is a mapping of keys to texts"
+        findings.add(data.value.place, "data", message, "write <key>: |- under data")
         return found
     for key, entry in data.value.entries.items():
         value = entry.value
@@ -78,6 +82,10 @@ def _data(config_map: tree.Mapping, lines: list[str], findings: Findings) -> dic
             message = "the value of a ConfigMap's key is a text"
             findings.add(value.place, tree.below("data", key), message, "write it as a block: |-")
     return found
+
+
+def _is_null(value: tree.Node) -> bool:
+    return isinstance(value, tree.Scalar) and scalars.resolve(value.text, plain=value.plain) is None
 
 
 def _is_text(value: tree.Scalar) -> bool:

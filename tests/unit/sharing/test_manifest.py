@@ -82,6 +82,7 @@ def test_a_bare_text_is_no_manifest(text: str) -> None:
         (FILE + "---\napiVersion: v1\nkind: ConfigMap\n", "holds 2 ConfigMaps"),
         ("apiVersion: v1\nkind: ConfigMap\ndata: {any: {a: b}}", "the value of a ConfigMap's key"),
         ("apiVersion: v1\nkind: ConfigMap\ndata: {any: 4}", "data.any, line 3, column 13"),
+        ("apiVersion: v1\nkind: ConfigMap\ndata: [any]", "data, line 3, column 7: the data of"),
         ("apiVersion: v1\n\tkind: ConfigMap\n", "a tab stands in"),
     ],
 )
@@ -92,6 +93,7 @@ def test_a_manifest_without_one_config_map_of_texts_is_refused(file: str, part: 
     assert part in str(caught.value)
 
 
-def test_a_config_map_without_data_has_no_texts() -> None:
+@pytest.mark.parametrize("data", ["", "data:\n", "data: ~\n", "data: {}\n"])
+def test_a_config_map_without_data_has_no_texts(data: str) -> None:
     """F23: created with nothing in it; selection says that it has no keys."""
-    assert manifest.texts("apiVersion: v1\nkind: ConfigMap\n") == {}
+    assert manifest.texts(f"apiVersion: v1\nkind: ConfigMap\n{data}") == {}
