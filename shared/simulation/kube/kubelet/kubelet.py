@@ -239,7 +239,8 @@ class FakeKubelet:
     def _shown(self) -> Iterator[containers.RunningPod]:
         """Go through the pods that pod-resources shows."""
         for pod in self._running.values():
-            if self._switches.finished_in_list or not pod.finished:
+            heard = self._pods is not None and self._pods.has_heard_of(pod.uid)
+            if heard and (self._switches.finished_in_list or not pod.finished):
                 yield pod
 
     def _order(self, ids: Iterable[str]) -> list[str]:

@@ -55,8 +55,13 @@ class Pods:
         self._runtime = runtime
         self._seen = seen
         self._save = save
+        self._heard: set[str] = set()
         self._ends: dict[str, tuple[float, dict[str, Any]]] = {}
         self._ends_changed = asyncio.Event()
+
+    def has_heard_of(self, uid: str) -> bool:
+        """Whether the API server has named a pod in this life; until then no List shows it."""
+        return uid in self._heard
 
     async def run(self) -> None:
         """Follow the node's pods for ever."""
@@ -84,6 +89,7 @@ class Pods:
 
     async def _handle(self, change: api_client.Change) -> None:
         pod = change.object
+        self._heard.add(change.uid)
         if change.gone:
             await self._forget(change.uid)
             return
@@ -97,6 +103,7 @@ class Pods:
 
     async def _forget(self, uid: str) -> None:
         """End the containers of a pod whose object is gone, or is about to go."""
+        self._heard.discard(uid)
         self._ends.pop(uid, None)
         self._booting.pop(uid, None)
         pod = self._running.pop(uid, None)  # first: once the object is gone, no List shows the pod
