@@ -58,12 +58,14 @@ async def _act(cluster: Cluster, action: Act) -> None:
         case Cordon(node=node, unschedulable=unschedulable):
             _patch_node(cluster, node, {"spec": {"unschedulable": unschedulable or None}})
         case Pod():
+            _ensure_namespace(cluster, action.namespace)
             objects.create(kinds.POD, action.namespace, pod_body(action))
         case Delete(pod=pod, force=force):
             namespace, _, name = pod.partition("/")
             deletion = Deletion(grace_seconds=0) if force else Deletion()
             objects.delete(kinds.POD, namespace, name, deletion)
         case Budget():
+            _ensure_namespace(cluster, action.namespace)
             objects.create(kinds.BUDGET, action.namespace, budget_body(action))
         case Reboot(node=node):
             await cluster.nodes[node].reboot()
@@ -72,6 +74,12 @@ async def _act(cluster: Cluster, action: Act) -> None:
             await (hardware.heal(what) if heal else hardware.fault(what))
         case Manage():
             await _manage(cluster, action)
+
+
+def _ensure_namespace(cluster: Cluster, name: str) -> None:
+    """Make a namespace when a story first names it."""
+    if cluster.api.store.get("namespaces", "", name) is None:
+        cluster.api.objects.create(kinds.NAMESPACE, "", {"metadata": {"name": name}})
 
 
 def pod_body(pod: Pod) -> dict[str, Any]:
