@@ -165,7 +165,7 @@ async def test_an_allocate_is_a_trace_of_its_own_that_names_the_change(
             "default/p (container c0) holds 1 slot of nvidia.com/gpu",
         ]
         await here.node.delete("p")
-        await eventually(lambda: there.counts("GPU-a") == SlotCounts(free=4), within=8)
+        await eventually(lambda: there.counts("GPU-a") == SlotCounts(free=4), within=30)
         assert len(await there.facts(FactKind.RELEASED)) == 1
 
 
