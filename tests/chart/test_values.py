@@ -213,6 +213,20 @@ def test_an_unknown_value_is_refused_with_the_nearest_name() -> None:
     assert 'did you mean "sharing.defaultKey"' in str(refusal.value)
 
 
+def test_a_list_where_a_map_of_values_is_due_is_told_what_belongs_there() -> None:
+    """The mistake is the shape, not the name."""
+    with pytest.raises(RefusedError) as refusal:
+        values.variables({"drain": []})
+    assert "a map is due here, with drain.cordon, drain.timeoutSeconds" in str(refusal.value)
+
+
+def test_rules_that_are_a_map_are_no_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
+    """A map loses nothing without a word."""
+    with pytest.raises(SystemExit):
+        loaded({"sharing": {"rules": {}}})
+    assert "a JSON list of rules is due" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("rules", "says"),
     [

@@ -53,6 +53,7 @@ CHART_ONLY = (
     "telemetry.endpoint",
     *(f"simulation.{name}" for name in ("enabled", "gpus")),
 )
+KNOWN = (*FIELDS, *CHART_ONLY)
 
 
 def variables(values: Mapping[str, Any]) -> dict[str, str]:
@@ -61,16 +62,10 @@ def variables(values: Mapping[str, Any]) -> dict[str, str]:
     Raises:
         RefusedError: names that no value has, each with the nearest one that there is.
     """
-    known = (*FIELDS, *CHART_ONLY)
     found = dict(_leaves(values, ""))
-    unknown = [path for path in found if path not in known]
+    unknown = tuple(_unknown(path) for path in found if path not in KNOWN)
     if unknown:
-        raise RefusedError(
-            tuple(
-                Problem(path, 0, 0, "there is no such value", suggest.did_you_mean(path, known))
-                for path in unknown
-            )
-        )
+        raise RefusedError(unknown)
     return {
         settings.variable_of(FIELDS[path]): given if isinstance(given, str) else json.dumps(given)
         for path, given in found.items()
@@ -78,11 +73,18 @@ def variables(values: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def _unknown(path: str) -> Problem:
+    below = [known for known in KNOWN if known.startswith(f"{path}.")]
+    if below:
+        return Problem(path, 0, 0, f"a map is due here, with {', '.join(below)}")
+    return Problem(path, 0, 0, "there is no such value", suggest.did_you_mean(path, KNOWN))
+
+
 def _leaves(values: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
     """Paths of all values; a map that a known path names (texts by key) is one value."""
     for name, value in values.items():
         path = f"{above}{name}"
-        if isinstance(value, Mapping) and path not in CHART_ONLY:
+        if isinstance(value, Mapping) and path not in KNOWN:
             yield from _leaves(value, f"{path}.")
         else:
             yield path, value
