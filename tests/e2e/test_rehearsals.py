@@ -101,6 +101,9 @@ OTHER_NUMBERS = (
     ("xid: 79", "xid: 48"),
     ("~XID 79", "~XID 48"),
     ("pods: [~^default/train-, ~^default/train-]", "pods: [~^default/train-]"),
+    ("{1g.10gb: 4, 3g.40gb: 1}", "{1g.10gb: 3, 3g.40gb: 1}"),
+    ("nvidia.com/mig-1g.10gb: 4", "nvidia.com/mig-1g.10gb: 3"),
+    ("kept: {0: 5, 1: 1}", "kept: {0: 4, 1: 1}"),
 )
 
 
@@ -120,13 +123,20 @@ def with_other_numbers(text: str) -> str:
 
 @pytest.mark.timeout(120)
 async def test_the_demo_prints_what_it_observes(short: pathlib.Path) -> None:
-    """A copy with other GPUs, replicas and XID is seen as well, and tells the new numbers."""
+    """A copy with other GPUs, replicas, XID and layout is seen as well, with its own numbers."""
     text = with_other_numbers(await asyncio.to_thread(demo.text))
     story = short / "copy.yaml"
     await asyncio.to_thread(story.write_text, text, encoding="utf-8")
     ended = await calling.called(short, "rehearse", str(story))
     assert ended.status == 0, ended.out
-    for part in ("15 free", "3 held, 6 free", "2 unhealthy", "XID 48", "L40S-SHARED"):
+    for part in (
+        "15 free",
+        "3 held, 6 free",
+        "2 unhealthy",
+        "XID 48",
+        "L40S-SHARED",
+        "0 {1g.10gb: 3, ",
+    ):
         assert part in ended.out, part
     for part in ("8 free", "XID 79", "lost", "A100"):
         assert part not in ended.out, part
@@ -156,5 +166,7 @@ async def test_the_demo_is_seen_within_a_minute(short: pathlib.Path) -> None:
     for part in ("nvidia.com/gpu 8", "NVIDIA_VISIBLE_DEVICES=GPU-", "UnexpectedAdmissionError"):
         assert part in ended.out
     for part in ("did you mean", "default/train-1", "resolve config", "XID 79"):
+        assert part in ended.out
+    for part in ("kept 0 3, 1 1", "evicted true", "destroy instance", "memory slices 12 of 8"):
         assert part in ended.out
     assert calling.left_running(short) == []
