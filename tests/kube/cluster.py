@@ -60,7 +60,7 @@ class Cluster:
             for archive in archives:
                 each.load(archive)
             each.start_kubelet()
-        self._start_proxy()
+        self.start_proxy()
         self.until_ready()
         self.kubectl("apply", "--filename", places.HERE / "dns.yaml")
 
@@ -93,8 +93,12 @@ class Cluster:
             return self.kubectl("get", "node", name, "--output", f"jsonpath={ready}") == "True "
         return False
 
-    def _start_proxy(self) -> None:
-        """One for all nodes: they share the network in which the rules are."""
+    def start_proxy(self) -> None:
+        """Start one for all nodes: they share the network in which the rules are.
+
+        It ends when its node object is deleted, and counts on being started again.
+        """
+        self.processes.stop(PROXY)
         flags = {
             "kubeconfig": self.pki.kubeconfig(PROXY),
             "proxy-mode": "nftables",

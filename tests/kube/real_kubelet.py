@@ -63,6 +63,7 @@ class RealKubelet:
         self._node.forget_plugins()
         self._cluster.kubectl("delete", "node", self._node.name)
         self._node.start_kubelet()
+        self._cluster.start_proxy()
         self._cluster.until_ready()
 
 
