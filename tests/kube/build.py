@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from tests.kube import places
 
 PACKAGES = (
+    "buildah",
     "busybox-static",
     "containernetworking-plugins",
     "iproute2",
+    "mmdebstrap",
     "nftables",
     "openssl",
     "runc",
