@@ -18,7 +18,11 @@ async def test_a_restarted_kubelet_gets_everything_back(slicewire: Ours) -> None
     await ours.run(node, "a", "b")
     before = {name: set(held) for name, held in (await node.holders()).items()}
     await node.kubelet.restart()
-    await node.until_counts((8, 8))
+
+    async def is_offered() -> bool:
+        return len(await node.offered()) == 8  # the node object may still say what was before
+
+    await eventually(is_offered, within=node.patience)
     await ours.run(node, "c", "d")
     held = {name: set(ids) for name, ids in (await node.holders()).items()}
     assert {name: held[name] for name in before} == before
@@ -68,7 +72,11 @@ async def test_an_allocator_waits_for_a_kubelet_and_follows_each_new_one(slicewi
     await node.kubelet.kill()
     await node.kubelet.start()
     await node.kubelet.restart()
-    await node.until_counts((8, 8))
+
+    async def is_offered() -> bool:
+        return len(await node.offered()) == 8
+
+    await eventually(is_offered, within=node.patience)
     assert services["allocator"].ended_badly == ""
     await ours.run(node, "a")
 

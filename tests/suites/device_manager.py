@@ -336,13 +336,13 @@ class DeviceManagerSuite:
             await node.until_phase("b", "Running")
 
     async def test_a_refused_pod_gets_a_warning_event(self, node: NodeView) -> None:
-        """With the reason that its status names."""
+        """With the reason that its status names; a real one adds that it mounted nothing."""
         async with Plugin(node.plugins, devices(1)):
             await node.until_counts((1, 1))
             await node.create(pod_object("greedy", {GPU: 2}))
             await node.until_phase("greedy", "Failed")
             warnings = await eventually(lambda: node.warnings("greedy"), within=node.patience)
-            assert warnings == ["UnexpectedAdmissionError"]
+            assert "UnexpectedAdmissionError" in warnings
 
     async def test_pods_bound_while_the_kubelet_is_away_come_before_the_plugin(
         self, node: NodeView

@@ -17,6 +17,7 @@ NAME = "gpu-a"
 GPU = "nvidia.com/gpu"
 IMAGE = "slicewire.test/pause:1"  # waits to be ended; the real cluster makes one of that name
 NAMESPACE = "default"
+TERMINAL = ("Succeeded", "Failed")
 
 
 class Kubelet(Protocol):
@@ -124,7 +125,11 @@ class NodeView(abc.ABC):
         """Wait for a pod to be in a phase; return it."""
 
         async def reached() -> bool:
-            return await self.phase(name) == phase
+            pod = await self.read(name)
+            found = pod["status"].get("phase")
+            if found in TERMINAL and found != phase:
+                raise AssertionError(f"{name} has ended: {pod['status']}")
+            return bool(found == phase)
 
         await eventually.eventually(reached, within=self.patience)
         return await self.read(name)
