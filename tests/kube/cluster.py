@@ -38,10 +38,8 @@ class Cluster:
         self.processes = Processes(self.folder)
         self.pki = Pki(self.folder / "pki", API)
         self.control = ControlPlane(self.processes, self.pki, str(self.folder / "etcd"))
-        self.nodes = [
-            Node(number, self.folder, self.processes, self.pki, images.PAUSE)
-            for number in range(nodes)
-        ]
+        self.nodes = [self._node(number) for number in range(nodes)]
+        self._archives: list[pathlib.Path] = []
 
     @property
     def kubeconfig(self) -> pathlib.Path:
@@ -52,14 +50,11 @@ class Cluster:
         """Start everything; what an earlier run left is ended first."""
         down()
         self.folder.mkdir(parents=True)
-        network.create(len(self.nodes))
+        network.create(len(node.NAMES))
         self.control.start()
-        archives = [images.pause(self.folder), images.coredns(self.folder)]
+        self._archives = [images.pause(self.folder), images.coredns(self.folder)]
         for each in self.nodes:
-            each.start()
-            for archive in archives:
-                each.load(archive)
-            each.start_kubelet()
+            self._start(each)
         self.start_proxy()
         self.until_ready()
         self.kubectl("apply", "--filename", places.HERE / "dns.yaml")
@@ -86,6 +81,29 @@ class Cluster:
         """Import an image on every node."""
         for each in self.nodes:
             each.load(archive)
+
+    @contextlib.contextmanager
+    def another_node(self) -> Iterator[Node]:
+        """A node that joins for a while."""
+        joining = self._node(len(self.nodes))
+        try:
+            self._start(joining)
+            self.nodes.append(joining)
+            self.until_ready()
+            yield joining
+        finally:
+            joining.stop()
+            self.nodes.remove(joining)
+            self.kubectl("delete", "node", joining.name)
+
+    def _node(self, number: int) -> Node:
+        return Node(number, self.folder, self.processes, self.pki, images.PAUSE)
+
+    def _start(self, joining: Node) -> None:
+        joining.start()
+        for archive in self._archives:
+            joining.load(archive)
+        joining.start_kubelet()
 
     def _takes_pods(self, name: str) -> bool:
         ready = '{.status.conditions[?(@.type=="Ready")].status} {.spec.taints}'

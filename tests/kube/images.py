@@ -19,7 +19,7 @@ PAUSE = "slicewire.test/pause:1"
 COREDNS = "slicewire.test/coredns:1"
 BUSYBOX = pathlib.Path("/bin/busybox")
 WAITS = 'trap "exit 0" TERM; sleep 2147483647 & wait'  # the first process ends on a signal
-TOOLS = ("cat", "env", "false", "ls", "sh", "sleep", "stat", "true", "wget")
+TOOLS = ("cat", "env", "false", "httpd", "ls", "sh", "sleep", "stat", "true", "wget")
 
 
 def pause(folder: pathlib.Path) -> pathlib.Path:

@@ -31,7 +31,7 @@ def path() -> pathlib.Path:
 
 
 def create(addresses: int) -> None:
-    """Make the namespace with one address for each node."""
+    """Make the namespace with an address for each node that there may be."""
     name = places.cluster_name()
     output("ip", "netns", "add", name)
     links = ["link set lo up", "link add uplink type veth peer name nowhere"]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tests.kube import build, cgroups, configs, network, places
 from tests.kube.control import answers
 from tests.kube.pki import Pki
-from tests.kube.processes import ClusterError, Processes, output
+from tests.kube.processes import ClusterError, Processes, output, until
 
 NAMES = ("gpu-a", "gpu-b")
 IMAGES = "k8s.io"  # containerd's namespace of what the kubelet runs
@@ -88,6 +88,12 @@ class Node:
         self._start_namespace()
         self._start_containerd()
         cgroups.make(self.cgroup)
+
+    def stop(self) -> None:
+        """End everything of the node, pods as well, and leave nothing of it."""
+        until(f"the end of {self.name}", self._ended)
+        cgroups.remove([self.cgroup])
+        shutil.rmtree(self.folder)
 
     def load(self, archive: pathlib.Path) -> None:
         """Import an image from an OCI archive."""
@@ -166,6 +172,27 @@ class Node:
         argv = self.inside(containerd, "--config", config)
         self.processes.start(self._part("containerd"), argv, environment)
         self.processes.ready(self._part("containerd"), self._runtime_answers)
+
+    def _ended(self) -> bool:
+        """Kill what still lives; whether that was nothing."""
+        living = cgroups.members([self.cgroup]) | self._in_our_namespace()
+        for pid in living:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not living
+
+    def _in_our_namespace(self) -> set[int]:
+        """Pids of what sees the node's mounts: kubelet, containerd and its helpers, the holder."""
+        holder = self.processes.pid(self._part("mounts"))
+        if holder is None:
+            return set()
+        ours = pathlib.Path(f"/proc/{holder}/ns/mnt").readlink()
+        found = set()
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (process / "ns" / "mnt").readlink() == ours:
+                    found.add(int(process.name))
+        return found - {holder} or {holder}  # the holder last: it is how the others are found
 
     def _kubelet_answers(self) -> bool:
         for path in (self.plugins / "kubelet.sock", self.pod_resources_socket):
