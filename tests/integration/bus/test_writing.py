@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 from typing import Any
 
 import pytest
@@ -192,7 +193,8 @@ async def test_a_value_above_the_limit_is_refused_with_a_sentence(
         async with running(writer.run()):
             writer.put(hold(NODE, "good"))
             await eventually(lambda: standing(admin))
-            writer.put(hold(NODE, "x" * HOLD.max_value_bytes))
+            noise = random.Random(7).randbytes(HOLD.max_value_bytes).hex()  # cannot be packed
+            writer.put(hold(NODE, noise))
             await eventually(lambda: "was not written" in caplog.text)
             assert await reason(admin) == "good"
             writer.put(hold(NODE, "good again"))
