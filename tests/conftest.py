@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pathlib
 from collections.abc import Iterator
 
 import hypothesis
@@ -26,3 +27,9 @@ def blockbuster() -> Iterator[BlockBuster]:
     """Fail a test whose event loop is blocked by a call of ours."""
     with blockbuster_ctx(["services", "shared"]) as guard:
         yield guard
+
+
+@pytest.fixture
+def short(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder whose path leaves room for sockets below it."""
+    return tmp_path_factory.mktemp("r")

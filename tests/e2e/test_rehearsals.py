@@ -20,12 +20,6 @@ steps:
 """
 
 
-@pytest.fixture
-def short(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder whose path leaves room for sockets below it."""
-    return tmp_path_factory.mktemp("r")
-
-
 @pytest.mark.timeout(120)
 async def test_a_wrong_expectation_ends_with_1_and_what_was_seen(short: pathlib.Path) -> None:
     """The step says what it saw instead, the logs are kept, and no process is."""

@@ -24,9 +24,9 @@ ONE, TWO, THREE = (f"nvidia.com/mig-{name}" for name in ("1g.10gb", "2g.20gb", "
 GPU = "nvidia.com/gpu"
 
 
-async def test_instances_change_under_running_pods(tmp_path: pathlib.Path) -> None:
+async def test_instances_change_under_running_pods(short: pathlib.Path) -> None:
     """U113, U065: kept devices serve on, the new ones are with the kubelet, the old names at 0."""
-    async with site(tmp_path, MIXED, "a100-80gb") as here:
+    async with site(short, MIXED, "a100-80gb") as here:
         here.want("", generation=FIRST)
         await here.node.until_counts((2, 2), ONE)
         await here.node.until_counts((1, 1), GPU)
@@ -64,9 +64,9 @@ async def _told(here: Site, *names: str) -> bool:
     return set(names) <= {span.name for span in await here.spans()}
 
 
-async def test_a_whole_gpu_becomes_mig_with_nvml_let_go_and_a_reset(tmp_path: pathlib.Path) -> None:
+async def test_a_whole_gpu_becomes_mig_with_nvml_let_go_and_a_reset(short: pathlib.Path) -> None:
     """The reset works only when no service of the node has NVML open; the way back as well."""
-    async with site(tmp_path, "a100-80gb", MIXED) as here:
+    async with site(short, "a100-80gb", MIXED) as here:
         here.want("", generation=FIRST)
         await here.node.until_counts((1, 1), GPU)
         await here.here.hardware.fault({"gpu": 0, "modeStaysPending": "reset"})
@@ -84,9 +84,9 @@ async def test_a_whole_gpu_becomes_mig_with_nvml_let_go_and_a_reset(tmp_path: pa
         await here.node.until_counts((1, 1), THREE)
 
 
-async def test_the_agent_is_killed_while_pods_are_waited_for(tmp_path: pathlib.Path) -> None:
+async def test_the_agent_is_killed_while_pods_are_waited_for(short: pathlib.Path) -> None:
     """Its successor finds journal, hold and preparation, and goes on in the same trace."""
-    async with site(tmp_path, MIXED) as here:
+    async with site(short, MIXED) as here:
         here.want("", generation=FIRST)
         await here.node.until_counts((1, 1), THREE)
         await here.node.create(pod_object("goes", {THREE: 1}))

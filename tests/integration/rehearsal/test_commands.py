@@ -81,7 +81,7 @@ async def test_commands_answer_in_the_forms_that_programs_rely_on() -> None:
 async def status(bus: Mapping[str, str]) -> None:
     """`status` tells config, GPUs and services; an unknown node is 1."""
     (node,) = (await answered(bus, "status", "gpu-a.lan"))["nodes"]
-    assert node.keys() == {"name", "config", "gpus", "services"}
+    assert node.keys() == {"name", "config", "mig", "gpus", "services"}
     assert node["config"].keys() == {"key", "source", "generation", "state", "reason"}
     assert (node["config"]["key"], node["config"]["state"]) == ("any", "applied")
     assert [gpu["uuid"] for gpu in node["gpus"]][1] == UUID
@@ -133,7 +133,7 @@ async def trace(bus: Mapping[str, str]) -> None:
 async def test_a_bus_that_is_away_is_a_sentence_and_1() -> None:
     """The command says where it looked, why it failed, and which flags to check."""
     status, out, err = await called({}, "status", "--bus-url", "nats://127.0.0.1:1", "-o", "json")
-    assert (status, out) == (1, "")
+    assert (status, json.loads(out)["ok"]) == (1, False)
     assert "not on the bus at nats://127.0.0.1:1" in err
     assert "--bus-url" in err
     assert "Traceback" not in err

@@ -22,8 +22,12 @@ HANGING = {"nvml": {"call": "nvmlDeviceGetMemoryInfo", "gpu": 1, "delay": "never
 DEADLINE_S = 0.4  # long enough for a busy machine, and waited for once in each test
 
 
+OTHERS: set[threading.Thread] = set()
+
+
 @pytest.fixture
 def node() -> Iterator[LocalTransport]:
+    OTHERS.update(threading.enumerate())
     with simulated_nvml("a100-80gb", "t4", "l4") as transport:
         yield transport
 
@@ -48,8 +52,11 @@ def states(hardware: Hardware) -> list[HealthState]:
 
 
 def nvml_threads() -> list[str]:
+    """Names of our threads; those that other tests left waiting for ever are not ours."""
     return sorted(
-        thread.name for thread in threading.enumerate() if thread.name.startswith("nvml-")
+        thread.name
+        for thread in set(threading.enumerate()) - OTHERS
+        if thread.name.startswith("nvml-")
     )
 
 
