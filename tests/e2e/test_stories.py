@@ -10,6 +10,7 @@ import itertools
 import pathlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -24,7 +25,18 @@ STORIES = [
     *sorted(path for path in EXAMPLES.glob("*.yaml") if path.stem != "demo"),  # played elsewhere
 ]
 CASE = re.compile(r"\b[UF][0-9]{2,3}\b")
-PLAYED: dict[pathlib.Path, tuple[calling.Ended, list[str]]] = {}  # and what was left behind
+AT_ONCE = 3
+
+
+@dataclass(frozen=True)
+class Played:
+    """How a story ended, and what it left behind."""
+
+    ended: calling.Ended
+    left: list[str]
+
+
+PLAYED: dict[pathlib.Path, Played] = {}  # once a session
 
 
 def parts(story: pathlib.Path) -> Iterator[tuple[list[str], int, int]]:
@@ -50,41 +62,55 @@ def cases() -> Iterator[object]:
         yield pytest.param(found, id=number)
 
 
-async def played(story: pathlib.Path, folder: pathlib.Path) -> tuple[calling.Ended, list[str]]:
-    """Play a story, unless that was done before."""
-    if story not in PLAYED:
-        ended = await calling.called(folder, "rehearse", str(story), "-o", "json")
-        left = [*calling.left_running(folder), *calling.left_lying(folder)]
-        PLAYED[story] = (ended, left)
-    return PLAYED[story]
+@pytest.fixture
+def chosen(request: pytest.FixtureRequest) -> list[pathlib.Path]:
+    """The stories that this session's tests look at."""
+    specs = [each.callspec for each in request.session.items if hasattr(each, "callspec")]
+    stories = {spec.params["story"] for spec in specs if "story" in spec.params}
+    stories |= {place[0] for spec in specs for place in spec.params.get("places", ())}
+    return [story for story in STORIES if story in stories]
 
 
 @pytest.fixture
-def short(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder whose path leaves room for sockets below it."""
-    return tmp_path_factory.mktemp("r")
+async def played(
+    chosen: list[pathlib.Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[pathlib.Path, Played]:
+    """All of them, played a few at a time: they wait more than they work."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def play(story: pathlib.Path) -> None:
+        # A folder whose path leaves room for sockets below it.
+        folder = tmp_path_factory.mktemp("r")
+        async with room:
+            ended = await calling.called(folder, "rehearse", str(story), "-o", "json")
+        PLAYED[story] = Played(ended, [*calling.left_running(folder), *calling.left_lying(folder)])
+
+    async with asyncio.TaskGroup() as tasks:
+        for story in chosen:
+            if story not in PLAYED:
+                tasks.create_task(play(story), name=f"play {story.stem}")
+    return PLAYED
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(420)
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
-async def test_every_story_is_seen(story: pathlib.Path, short: pathlib.Path) -> None:
+async def test_every_story_is_seen(story: pathlib.Path, played: dict[pathlib.Path, Played]) -> None:
     """Every expectation of every file holds, and nothing is left running or lying about."""
-    ended, left = await played(story, short)
+    ended, left = played[story].ended, played[story].left
     assert ended.status == 0, (ended.err, ended.form["steps"][-1:])
     assert ended.form["ok"]
     assert all(step["ok"] and not step["why"] for step in ended.form["steps"])
     assert left == []
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(420)
 @pytest.mark.parametrize("places", list(cases()))
 async def test_cases_have_their_right_values(
-    places: list[tuple[pathlib.Path, int, int]], short: pathlib.Path
+    places: list[tuple[pathlib.Path, int, int]], played: dict[pathlib.Path, Played]
 ) -> None:
     """What people reported is seen on a running cluster, as it should have been for them."""
     for story, start, end in places:
-        ended, _ = await played(story, short)
-        steps = ended.form["steps"][start:end]
+        steps = played[story].ended.form["steps"][start:end]
         assert len(steps) == end - start > 1, "the story ended before this case"
         assert all(step["ok"] for step in steps), [step["why"] for step in steps if step["why"]]
 
