@@ -188,11 +188,11 @@ def node(name: str, **labels: str) -> Json:
 
 
 def pod(name: str, **labels: str) -> Json:
-    """Return the body of a pod that no scheduler will place."""
+    """Return the body of a pod that no scheduler will place, or write anything about."""
     return {
         "metadata": {"name": name, "labels": labels or {"app": name}},
         "spec": {
-            "nodeSelector": {"never": "matches"},
+            "schedulerName": "nobody",
             "tolerations": [{"operator": "Exists"}],
             "containers": [{"name": "c", "image": "i:1"}],
         },
