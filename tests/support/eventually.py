@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 @overload
-async def eventually(condition: Callable[[], Awaitable[T]], *, within: float = 5.0) -> T: ...
+async def eventually(condition: Callable[[], Awaitable[T]], *, within: float = 20.0) -> T: ...
 @overload
-async def eventually(condition: Callable[[], T], *, within: float = 5.0) -> T: ...
-async def eventually(condition: Callable[[], Any], *, within: float = 5.0) -> Any:
+async def eventually(condition: Callable[[], T], *, within: float = 20.0) -> T: ...
+async def eventually(condition: Callable[[], Any], *, within: float = 20.0) -> Any:
     """Return the first true value; after `within` seconds an AssertionError with the last one."""
     loop = asyncio.get_running_loop()
     end = loop.time() + within

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from shared.bus import logs
@@ -134,7 +135,7 @@ async def test_a_fact_that_is_too_large_does_not_stop_the_others(stocked: Broker
                     id="large",
                     kind=FactKind.STEP,
                     at_ns=1,
-                    sentence="x" * (1 << 20),
+                    sentence=random.Random(7).randbytes(1 << 20).hex(),  # cannot be packed
                 )
             )
             writer.publish(fact(1))
