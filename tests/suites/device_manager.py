@@ -301,8 +301,9 @@ class DeviceManagerSuite:
             await node.until_phase("a", "Running")
             first, second = plugin.preferred_requests
             assert list(first.must_include_deviceIDs) == []
-            assert list(second.must_include_deviceIDs) == ["g1"]
-            assert "g1" in second.available_deviceIDs
+            # of a proposal that is too long, a real kubelet takes any part
+            assert tuple(second.must_include_deviceIDs) == plugin.allocated[0]
+            assert set(plugin.allocated[0]) <= set(second.available_deviceIDs)
             assert set(plugin.allocated[1]) == {"g1", "g2"}
 
     async def test_a_finished_pods_devices_are_free(self, node: NodeView) -> None:
