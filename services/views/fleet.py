@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from services.views import cuts
@@ -60,6 +60,7 @@ def node_form(state: NodeState) -> dict[str, Any]:
         "config": _config(state.intent, state.inventory),
         "mig": cuts.change_form(state.intent, state.progress),
         "gpus": _gpus(state.inventory, state.ledger),
+        "resources": by_resource(state.ledger),
         "services": {name: heard.form() for name, heard in state.services.items()},
     }
 
@@ -73,6 +74,13 @@ def counts(ledger: Ledger | None, *, gpu_uuid: str = "", resource: str = "") -> 
     ]
     names = [each.name for each in fields(SlotCounts)]
     return SlotCounts(**{name: sum(getattr(each, name) for each in chosen) for name in names})
+
+
+def by_resource(ledger: Ledger | None) -> dict[str, dict[str, int]]:
+    """The slots of each resource, as the node object counts them, in all and by their state."""
+    names = sorted({each.resource for each in ledger.counts} if ledger else ())
+    found = {name: counts(ledger, resource=name) for name in names}
+    return {name: {"total": each.total, **asdict(each)} for name, each in found.items()}
 
 
 def _config(intent: Intent | None, inventory: Inventory | None) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def _node(cluster: Cluster, baseline: Baseline, name: str) -> dict[str, Any]:
         "condition": matching.Several(tuple(status.get("conditions", ()))),
         "event": _events(cluster, "Node", "", name),
         "rejections": len(record.rejections) - baseline.rejections[name],
-        "slots": _slots(cluster, name),
+        "slots": fleet.by_resource(cluster.book.ledgers.get(name)),
         "registrations": sum(record.registrations.values()),
         "lists": len(record.lists) - baseline.lists[name],
     }
@@ -85,18 +85,6 @@ def _events(cluster: Cluster, kind: str, namespace: str, name: str) -> matching.
     return matching.Several(
         tuple({"reason": each.get("reason"), "message": each.get("message")} for each in events)
     )
-
-
-def _slots(cluster: Cluster, node: str) -> dict[str, dict[str, int]]:
-    ledger = cluster.book.ledgers.get(node)
-    resources = {each.resource for each in ledger.counts} if ledger else set()
-    return {
-        resource: {
-            state: getattr(fleet.counts(ledger, resource=resource), state)
-            for state in ("free", "held", "granted", "retiring", "unhealthy", "lost")
-        }
-        for resource in sorted(resources)
-    }
 
 
 def _who(cluster: Cluster, node: str, gpu: int | str) -> Observation:

@@ -159,6 +159,17 @@ def test_the_form_of_a_node() -> None:
         "",
     )
     assert [each["uuid"] for each in second["instances"]] == ["MIG-1-0", "MIG-1-1"]
+    assert node["resources"] == {
+        "nvidia.com/gpu": {
+            "total": 6,
+            "free": 1,
+            "granted": 1,
+            "held": 2,
+            "retiring": 1,
+            "unhealthy": 1,
+            "lost": 0,
+        }
+    }
     assert node["services"] == {"allocator": {"seen": "2027-01-15T08:00:00Z", "version": "0.1.0"}}
 
 
