@@ -96,7 +96,7 @@ BUCKETS = (
         name="ledger",
         message=messages.Ledger,
         writer=Role.ALLOCATOR,
-        readers=(Role.AGENT, Role.CONTROLLER, Role.COMMAND),
+        readers=(Role.ADVERTISER, Role.AGENT, Role.CONTROLLER, Role.COMMAND),
         says="holders of slots, counts, the hold that is in force",
     ),
     Bucket(
@@ -112,6 +112,13 @@ BUCKETS = (
         writer=Role.AGENT,
         readers=(Role.CONTROLLER, Role.COMMAND),
         says="where a change stands and what it needs",
+    ),
+    Bucket(
+        name="usage",
+        message=messages.Usage,
+        writer=Role.ADVERTISER,
+        readers=(Role.COMMAND,),
+        says="memory and SM use of each device, and of the pods on it",
     ),
 )
 

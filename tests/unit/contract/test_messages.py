@@ -27,6 +27,7 @@ from shared.contract.messages import (
     Spans,
     Stamp,
     UnreadableError,
+    Usage,
 )
 from shared.domain.slots import Holder, SlotState
 
@@ -156,4 +157,4 @@ def test_a_pack_that_cannot_be_opened_is_no_message(data: bytes, part: str) -> N
 def test_the_table_has_every_message() -> None:
     """A message that no bucket or log carries would have no page and no permissions."""
     carried = {each.message for each in (*table.BUCKETS, *table.LOGS)}
-    assert carried == {Intent, Inventory, Ledger, Hold, Progress, Fact, Spans}
+    assert carried == {Intent, Inventory, Ledger, Hold, Progress, Usage, Fact, Spans}
