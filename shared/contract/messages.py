@@ -86,6 +86,29 @@ class MigPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitedFor:
+    """A pod that a change waits for, why, and since when (ns)."""
+
+    pod: str  # namespace/name
+    why: str
+    since_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Where the controller is with making room on a node, for people to read.
+
+    `until_ns` is when it gives the attempt up; with a `reason` it has, and tries again then.
+    """
+
+    sentence: str = ""
+    pods: tuple[WaitedFor, ...] = ()
+    since_ns: int = 0
+    until_ns: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
     """What the controller wants of one node.
 
@@ -105,6 +128,7 @@ class Intent:
     mig_policy: MigPolicy = MigPolicy()
     prepared_for: Generation | None = None
     prepared_order: int = 0
+    drain: Drain | None = None  # None: nothing to make room for
 
 
 # ---------------------------------------------------------------------------------- inventory
@@ -224,7 +248,9 @@ class Progress:
 
     `order` numbers one attempt at a change and grows with each: an answer to an earlier attempt of
     the same generation is none to this one. `reason` is one word for states and Events
-    ("Infeasible", "InUse"), `sentence` the whole of it.
+    ("Infeasible", "InUse"), `sentence` the whole of it. `since_ns` is when the attempt began,
+    of a phase HOLDING when the hold did; `until_ns` when the hold is given up, or a failure tried
+    again (0: not by itself). `step` is `number` of `steps` of this attempt.
     """
 
     stamp: Stamp
@@ -236,6 +262,10 @@ class Progress:
     blockers: tuple[Holder, ...] = ()
     components: tuple[str, ...] = ()  # labels of the GPU Operator's components to pause
     step: str = ""
+    number: int = 0
+    steps: int = 0
+    since_ns: int = 0
+    until_ns: int = 0
 
 
 # -------------------------------------------------------------------------------------- usage

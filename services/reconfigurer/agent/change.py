@@ -229,6 +229,7 @@ def _prepare(view: View, change: Change) -> Decision:
         slots=change.slots,
         blockers=holders.blockers(cutting.busy(view, change)),
         components=COMPONENTS if change.release_nvml else (),
+        since_ns=change.order,
     )
     return decision(view, dataclasses.replace(view.memory, change=change), said)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from services.reconfigurer.agent import ending, holders, plan, words
+from services.reconfigurer.agent import ending, holders, plan, steps, words
 from services.reconfigurer.agent import sight as sights
 from services.reconfigurer.agent.ending import decision
 from services.reconfigurer.agent.memory import Change, Memory, Part, Reason
@@ -73,6 +73,8 @@ def wait(view: View, change: Change, lacking: str) -> Decision:
         order=change.order,
         slots=change.slots,
         blockers=holders.blockers(busy(view, change)),
+        since_ns=change.held_ns,
+        until_ns=until,
     )
     return decision(view, _with(view.memory, change), said, wake_ns=until)
 
@@ -161,10 +163,26 @@ def _apply(view: View, change: Change, found: GpuPlan) -> Decision:
     step = words.plan(found)
     change = dataclasses.replace(change, begun=True, step=step)
     memory = dataclasses.replace(_with(view.memory, change), settled=None)
+    made, left = _writes(view, change)
     said = Progress(
-        stamp=view.stamp, phase=Phase.APPLYING, sentence=step, order=change.order, step=step
+        stamp=view.stamp,
+        phase=Phase.APPLYING,
+        sentence=step,
+        order=change.order,
+        step=step,
+        number=made,
+        steps=made + left,
+        since_ns=change.order,
     )
     return decision(view, memory, said, act=Apply(found))
+
+
+def _writes(view: View, change: Change) -> tuple[int, int]:
+    """Count the writes of a change that have been made, and those that are left as it stands."""
+    resting = [part for part in change.parts if _rests(view, change, part)]
+    ways = [_way(view, change, part) for part in change.parts if part not in resting]
+    made = sum(len(steps.of(part.plan)) for part in resting)
+    return made, sum(len(steps.of(way)) for way in ways if way is not None)
 
 
 def _boot_or_go_back(view: View, change: Change) -> Decision | None:
@@ -184,7 +202,12 @@ def _boot_or_go_back(view: View, change: Change) -> Decision | None:
         _with(view.memory, change), rebooted=(*others, change.goal), settled=None
     )
     said = Progress(
-        stamp=view.stamp, phase=Phase.REBOOTING, sentence=step, order=change.order, step=step
+        stamp=view.stamp,
+        phase=Phase.REBOOTING,
+        sentence=step,
+        order=change.order,
+        step=step,
+        since_ns=change.order,
     )
     return decision(view, memory, said, act=Reboot())
 

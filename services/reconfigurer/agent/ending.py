@@ -113,7 +113,11 @@ def failed(
 def stays_failed(view: View, failure: Failure) -> Decision:
     """Say again why a goal was not reached."""
     said = Progress(
-        stamp=view.stamp, phase=Phase.FAILED, reason=failure.reason, sentence=failure.sentence
+        stamp=view.stamp,
+        phase=Phase.FAILED,
+        reason=failure.reason,
+        sentence=failure.sentence,
+        until_ns=failure.retry_ns or 0,
     )
     memory = dataclasses.replace(view.memory, failure=failure)
     return decision(view, memory, said, wake_ns=failure.retry_ns)

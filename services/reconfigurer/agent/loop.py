@@ -200,6 +200,13 @@ class Loop:
         if in_hand is not None:
             noted = dataclasses.replace(in_hand, step=step)
             await self._keep(dataclasses.replace(self._memory, change=noted))
+            self._show(step, in_hand.traceparent)
+
+    def _show(self, step: str, traceparent: str) -> None:
+        """Let people see which write comes next; the controller reads nothing new in it."""
+        if self._said is not None:
+            self._said = dataclasses.replace(self._said, step=step, number=self._said.number + 1)
+            self._parts.progress(self._said, traceparent)
 
     def _pause(self, decision: Decision) -> float:
         longest = WORKING_EVERY_S if self._memory.change is not None else LOOK_EVERY_S

@@ -153,6 +153,7 @@ def test_pods_that_do_not_go_end_the_attempt(world: World) -> None:
     world.step()
     assert world.said is not None
     assert (world.said.phase, world.said.reason) == (Phase.FAILED, Reason.HOLD_TIMEOUT)
+    assert world.said.until_ns == world.now_ns + world.limits.first_retry_ns
     assert "team/big" in world.said.sentence
     assert not world.hold.recut
     assert not world.gpus[0].writes
@@ -255,7 +256,7 @@ def test_a_reboot_is_on_disk_before_it_happens_and_happens_once(world: World) ->
 
 
 def test_a_client_that_is_still_there_postpones_the_next_try(world: World) -> None:
-    """Nobody is asked to go for an attempt that must fail again."""
+    """Nobody is asked to go for an attempt that must fail again; the next moment is told."""
     world.want("wanted", None)
     world.gpus[0].busy_clients = (Client(7, "dcgm"),)
     assert world.play().reason == Reason.IN_USE
@@ -265,9 +266,11 @@ def test_a_client_that_is_still_there_postpones_the_next_try(world: World) -> No
     world.withdraw()
     world.now_ns += 40 * SECOND
     world.play()
-    assert world.told == []
     assert world.memory.failure is not None
     assert world.memory.failure.count == failure.count + 1
+    assert [(each.phase, each.until_ns) for each in world.told] == [
+        (Phase.FAILED, world.memory.failure.retry_ns)
+    ]
     world.gpus[0].busy_clients = ()
     world.now_ns += 700 * SECOND
     assert world.play().phase is Phase.SUCCESS
