@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.kube import places
+from tests.kube import golang, places
 
 PACKAGES = (
     "buildah",
@@ -125,7 +125,7 @@ def build(module: Module) -> Iterator[str]:
     """Build one module where it is missing; yield a line if that was done.
 
     Raises:
-        CannotBuildError: there is no Go, or it failed.
+        CannotBuildError: there is no Go and none to be fetched, or it failed.
     """
     if not module.is_built:
         start = time.monotonic()
@@ -150,23 +150,25 @@ def _install(packages: list[str]) -> None:
 
 def _build(module: Module) -> None:
     """Build beside the folder and move it into place, so that a half build is never taken."""
-    if shutil.which("go") is None:
-        raise CannotBuildError("the programs are built from source: install Go 1.26 or newer")
+    try:
+        go = golang.program()
+    except golang.NoGoError as error:
+        raise CannotBuildError(str(error)) from error
     unfinished = module.folder.with_suffix(f".{os.getpid()}")
     unfinished.mkdir(parents=True)
     try:
-        _run(*_command(module, unfinished), folder=module.source)
+        _run(go, *_arguments(module, unfinished), folder=module.source)
         shutil.rmtree(module.folder, ignore_errors=True)
         unfinished.rename(module.folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _command(module: Module, folder: pathlib.Path) -> list[str]:
+def _arguments(module: Module, folder: pathlib.Path) -> list[str]:
     out = f"{folder}/" if module.target == "tool" else str(folder / module.programs[0])
     flags = " ".join(["-s", "-w", *_version_flags(module)])
-    command = ["go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly"]
-    return [*command, "-tags", module.tags, "-ldflags", flags, "-o", out, module.target]
+    build = ["build", "-trimpath", "-buildvcs=false", "-mod=readonly"]
+    return [*build, "-tags", module.tags, "-ldflags", flags, "-o", out, module.target]
 
 
 def _version_flags(module: Module) -> list[str]:
