@@ -21,6 +21,7 @@ from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import Share, SharingConfig, SourceKind
 from shared.domain.slots import Holder, SlotState
+from shared.geometry.board import Board
 from shared.geometry.config import Row
 
 SCHEMA = 1
@@ -85,7 +86,7 @@ class MigPolicy:
     drift: Drift = Drift.REPAIR
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class WaitedFor:
     """A pod that a change waits for, why, and since when (ns)."""
 
@@ -243,6 +244,14 @@ class Phase(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cuttable:
+    """What GPUs can be cut into, by their drivers' word; equal ones are told together."""
+
+    gpus: tuple[str, ...]  # UUIDs
+    board: Board
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """What the agent does for the stamped generation, and what it needs from the controller.
 
@@ -250,7 +259,8 @@ class Progress:
     the same generation is none to this one. `reason` is one word for states and Events
     ("Infeasible", "InUse"), `sentence` the whole of it. `since_ns` is when the attempt began,
     of a phase HOLDING when the hold did; `until_ns` when the hold is given up, or a failure tried
-    again (0: not by itself). `step` is `number` of `steps` of this attempt.
+    again (0: not by itself). `step` is `number` of `steps` of this attempt. `boards` are those
+    of the GPUs that can do MIG: who knows them can say what another layout would give.
     """
 
     stamp: Stamp
@@ -266,6 +276,7 @@ class Progress:
     steps: int = 0
     since_ns: int = 0
     until_ns: int = 0
+    boards: tuple[Cuttable, ...] = ()
 
 
 # -------------------------------------------------------------------------------------- usage

@@ -10,7 +10,7 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
-from shared.contract import messages
+from shared.contract import messages, waiting
 
 
 class Role(enum.StrEnum):
@@ -119,6 +119,13 @@ BUCKETS = (
         writer=Role.ADVERTISER,
         readers=(Role.COMMAND,),
         says="memory and SM use of each device, and of the pods on it",
+    ),
+    Bucket(
+        name="waiting",
+        message=waiting.Waiting,
+        writer=Role.CONTROLLER,
+        readers=(Role.COMMAND,),
+        says=f"pods of all nodes that do not run, one value under {CONTROLLER_PLACE}",
     ),
 )
 

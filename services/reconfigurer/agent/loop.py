@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.reconfigurer.agent import change, cutting, tracing
+from services.reconfigurer.agent import sight as sights
 from services.reconfigurer.agent.executor import Note
 from services.reconfigurer.agent.memory import Memory
 from services.reconfigurer.agent.plan import GpuPlan
 from services.reconfigurer.agent.sight import GpuSight
 from services.reconfigurer.agent.view import Act, Apply, Decision, Limits, Outcome, View
 from shared.bus.state import Received
-from shared.contract.messages import Hold, Intent, Inventory, Ledger, Progress, Stamp
+from shared.contract.messages import Cuttable, Hold, Intent, Inventory, Ledger, Progress, Stamp
 from shared.nvml.clients import Client
 from shared.runtime import clock
 from shared.telemetry import spans
@@ -86,6 +87,7 @@ class Loop:
         self._inventory: Inventory | None = None
         self._ledger: Ledger | None = None
         self._seen: tuple[GpuSight, ...] | None = None
+        self._boards: tuple[Cuttable, ...] = ()  # as last seen; NVML may be away for a while
         self._look_is_due = True
         self._said: Progress | None = None
         self._hold: Hold | None = None
@@ -177,6 +179,9 @@ class Loop:
             step = self._telemetry.begin("publish hold", traceparent)
             self._parts.hold(hold, step.traceparent)
             self._telemetry.end(step, attributes={"slots": len(hold.slots)})
+        if said is not None:
+            self._boards = sights.boards(self._seen) if self._seen else self._boards
+            said = dataclasses.replace(said, boards=self._boards)
         if said is not None and said != self._said:
             self._said = said
             step = self._telemetry.begin("publish progress", traceparent)

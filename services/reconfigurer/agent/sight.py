@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from shared.contract.messages import Cuttable
 from shared.domain.gpu import Gpu
 from shared.geometry.board import Board, Instance
 from shared.geometry.config import Wanted
@@ -67,3 +68,12 @@ def is_as(sight: GpuSight, wanted: Wanted) -> bool:
     """Whether a GPU is what it is wanted to be, with nothing pending and nothing in parts."""
     in_parts = any(not each.whole for each in sight.instances)
     return not sight.pending and not in_parts and layout_of(sight) == wanted
+
+
+def boards(seen: Iterable[GpuSight]) -> tuple[Cuttable, ...]:
+    """Say what the GPUs can be cut into, equal ones together."""
+    found: dict[Board, list[str]] = {}
+    for each in seen:
+        if each.board is not None:
+            found.setdefault(each.board, []).append(each.uuid)
+    return tuple(Cuttable(gpus=tuple(uuids), board=board) for board, uuids in found.items())

@@ -79,8 +79,8 @@ OTHERS = {
         "{from: pod, covers: [allocate slots], connected: true}",
         "{from: pod, covers: [~no such step]}",
     ),
-    "bus": ("{consumers: 0, streams: 7}", "{consumers: 1}"),
-    "api": ("{watches: 3}", "{requests: 100000}"),
+    "bus": ("{consumers: 0, streams: 9}", "{consumers: 1}"),
+    "api": ("{watches: 4}", "{requests: 100000}"),
 }
 TOLD_OF_B = ("reason", "message", "event")
 

@@ -29,6 +29,7 @@ from shared.contract.messages import (
     UnreadableError,
     Usage,
 )
+from shared.contract.waiting import Waiting
 from shared.domain.slots import Holder, SlotState
 
 KINDS = [pytest.param(each.message, id=each.name) for each in (*table.BUCKETS, *table.LOGS)]
@@ -157,4 +158,4 @@ def test_a_pack_that_cannot_be_opened_is_no_message(data: bytes, part: str) -> N
 def test_the_table_has_every_message() -> None:
     """A message that no bucket or log carries would have no page and no permissions."""
     carried = {each.message for each in (*table.BUCKETS, *table.LOGS)}
-    assert carried == {Intent, Inventory, Ledger, Hold, Progress, Usage, Fact, Spans}
+    assert carried == {Intent, Inventory, Ledger, Hold, Progress, Usage, Waiting, Fact, Spans}

@@ -1,0 +1,78 @@
+"""Pods that do not run, as the controller sees them: one value for the whole fleet.
+
+Commands have no way to the API server; what they need of pods to say why one waits stands here,
+and the rest is what the nodes say of themselves. Bounded, so that a storm of pods costs no more
+than the pods that are told of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.contract.messages import Stamp
+
+MOST_PODS = 500  # that are told of; the oldest first
+MOST_OTHERS = 100  # of these, that ask for nothing of ours
+MOST_TEXT = 512  # characters of a sentence of somebody else
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a pod needs of one resource: at a time, and at most in one container."""
+
+    resource: str
+    count: int
+    largest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingPod:
+    """A pod that is pending, or that was refused or has failed. Times in ns since the epoch.
+
+    `place` is the index of the nodes that it may go to. `scheduler` is what the scheduler says
+    of it, `reason` and `message` what its status does; `failed_ns` is when it failed, 0 where it
+    has not.
+    """
+
+    pod: str  # namespace/name
+    uid: str
+    created_ns: int
+    phase: str
+    requests: tuple[Request, ...]
+    place: int
+    node: str = ""  # where it is bound
+    scheduler: str = ""
+    reason: str = ""
+    message: str = ""
+    failed_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFact:
+    """What the API server says of a node and nobody on the bus does.
+
+    `schedulable` and `allocatable` are None while the controller has had no cause to look: it
+    reads the few nodes that have what a waiting pod asks for. `tainted` says with what, empty
+    for nothing.
+    """
+
+    name: str
+    cordoned_for: str = ""  # generation of the change that slicewire has cordoned it for
+    changing: bool = False  # its new layout does not count as successful yet
+    schedulable: bool | None = None
+    tainted: str = ""
+    allocatable: tuple[tuple[str, int], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """All of them, oldest first; `more` is how many there are besides.
+
+    `nodes` are those with GPUs, `places` sets of them: pods of one kind go to the same nodes.
+    """
+
+    stamp: Stamp
+    pods: tuple[WaitingPod, ...] = ()
+    more: int = 0
+    places: tuple[tuple[str, ...], ...] = ()
+    nodes: tuple[NodeFact, ...] = ()
