@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.kube import golang, places
@@ -46,17 +46,19 @@ class Module:
         programs: what its build leaves.
         target: what `go build` is asked for.
         tags: build tags that leave out what a test node has no use for.
+        within: the folder that holds it, where that is another one.
     """
 
     name: str
     programs: tuple[str, ...]
     target: str = "tool"
     tags: str = ""
+    within: pathlib.Path = places.PROGRAMS
 
     @property
     def source(self) -> pathlib.Path:
         """Its folder in the repository."""
-        return places.PROGRAMS / self.name
+        return self.within / self.name
 
     @property
     def folder(self) -> pathlib.Path:
@@ -114,11 +116,20 @@ def build_all() -> Iterator[str]:
     Raises:
         CannotBuildError: the machine lacks something that we cannot install.
     """
-    if missing := _missing_packages():
-        _install(missing)
-        yield f"installed {', '.join(missing)}"
+    yield from install(PACKAGES)
     for module in MODULES:
         yield from build(module)
+
+
+def install(packages: Sequence[str]) -> Iterator[str]:
+    """Install Debian packages where they are missing; yield a line if that was done.
+
+    Raises:
+        CannotBuildError: this is no Debian, or it may not be changed by us.
+    """
+    if missing := _missing(packages):
+        _install(missing)
+        yield f"installed {', '.join(missing)}"
 
 
 def build(module: Module) -> Iterator[str]:
@@ -133,12 +144,12 @@ def build(module: Module) -> Iterator[str]:
         yield f"built {', '.join(module.programs)} in {time.monotonic() - start:.0f} s"
 
 
-def _missing_packages() -> list[str]:
+def _missing(packages: Sequence[str]) -> list[str]:
     if shutil.which("dpkg-query") is None:
-        raise CannotBuildError("nodes are made of Debian's packages: this needs a Debian or Ubuntu")
-    asked = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *PACKAGES]
+        raise CannotBuildError("tests here use Debian's packages: this needs a Debian or Ubuntu")
+    asked = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *packages]
     said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    return [package for package in PACKAGES if f"{package} installed" not in said.splitlines()]
+    return [package for package in packages if f"{package} installed" not in said.splitlines()]
 
 
 def _install(packages: list[str]) -> None:
