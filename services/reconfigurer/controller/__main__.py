@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from services.reconfigurer.controller import app, kube
 from services.reconfigurer.controller.settings import ControllerSettings
 from shared.runtime import service, settings
+from shared.telemetry import setup
 
 PROGRAM = "slicewire reconfigurer controller"
 
@@ -20,7 +21,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if reason := kube.missing(loaded.api_url, loaded.kube_config, os.environ):
         sys.stderr.write(f"{PROGRAM}: {reason}\n")
         return 2
-    return service.run(lambda: app.serve(loaded), "controller", loaded.health_port)
+    measured = setup.service_meters(app.ROLE, "", os.environ, exposed=loaded.exposed)
+    return service.run(
+        lambda: app.serve(loaded, measured), "controller", loaded.health_port, measured.pages
+    )
 
 
 if __name__ == "__main__":

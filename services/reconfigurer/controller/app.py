@@ -13,15 +13,15 @@ from services.reconfigurer.controller.auth import app as auth
 from services.reconfigurer.controller.settings import ControllerSettings
 from shared.bus import connection, logs
 from shared.contract import names, table
-from shared.telemetry import setup
+from shared.telemetry import meters, setup
 
 ROLE = table.Role.CONTROLLER
 
 
-async def serve(settings: ControllerSettings) -> None:
+async def serve(settings: ControllerSettings, measured: meters.Meters = meters.NOTHING) -> None:
     """Serve until cancelled: wait for the Lease, then lead. The bus may be away at any time."""
     async with (
-        setup.telemetry(ROLE, "", os.environ) as telemetry,
+        setup.telemetry(ROLE, "", os.environ, measured) as telemetry,
         connection.open_bus(settings.bus_url, settings.login, ROLE) as bus,
         kube.connect(settings.api_url, settings.kube_config) as api,
         asyncio.TaskGroup() as tasks,

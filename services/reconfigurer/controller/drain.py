@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from services.reconfigurer.controller import (
+    draining,
     evicting,
     eviction,
     fleet,
@@ -161,6 +162,7 @@ class Drain:
             await self._evict(name, pod)
         if stage is Stage.OVER:
             change.differs = prepare.differences(view, step.attempt)
+        self._show(name, view, step)
         self.reconsider(name)
         return SOON_S if step.patch else LOOK_S
 
@@ -238,6 +240,19 @@ class Drain:
         error = failure.sentence if failure and not prepared else ""
         self._telemetry.end(step, attributes={"node": name}, error=error)
         change.preparing = None
+
+    def _show(self, name: str, view: View, step: Next) -> None:
+        """Let people see with the intent what is waited for; the agent reads nothing new in it."""
+        wanted = self._fleet.intents.get(name)
+        if wanted is None or wanted.stamp.generation != step.attempt.generation:
+            return
+        limit_s = view.policy.timeout_s
+        now, now_ns = clock.loop_time(), clock.now_ns()
+        found = draining.of(step, wanted.drain, limit_s=limit_s, now=now, now_ns=now_ns)
+        if found != wanted.drain:
+            shown = dataclasses.replace(wanted, drain=found)
+            self._fleet.intents[name] = shown
+            self._outlets.publish(name, shown, self._traceparent(name))
 
     def _traceparent(self, name: str) -> str:
         received = self._fleet.progress.get(name)

@@ -150,7 +150,20 @@ def _hold(view: View, attempt: Attempt) -> Next:
     note = {names.EVICTED_ANNOTATION: notes.written(noted)}
     patch = Patch(annotations=note) if noted != evicted else NOTHING
     waits = "; ".join(f"{each.key} {each.why}" for each in found if isinstance(each, Wait))
-    return Next(attempt=attempt, patch=patch | _brief(view), evict=evict, waits=waits)
+    return Next(
+        attempt=attempt,
+        patch=patch | _brief(view),
+        evict=evict,
+        waits=waits,
+        blockers=tuple(map(_blocker, found)),
+    )
+
+
+def _blocker(found: eviction.Verdict) -> tuple[str, str]:
+    """A pod in the way, and what it is waited for."""
+    if isinstance(found, Evict):
+        return found.pod.key, "is being evicted"
+    return found.key, found.why
 
 
 def _rules(view: View, evicted: dict[str, str]) -> eviction.Rules:
