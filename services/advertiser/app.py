@@ -12,17 +12,17 @@ from shared.contract import table
 from shared.contract.messages import Hold, Intent, Inventory
 from shared.nvml import driver, threads
 from shared.runtime import boot, files, locks
-from shared.telemetry import setup
+from shared.telemetry import meters, setup
 
 SERVICE = table.Role.ADVERTISER
 
 
-async def serve(settings: AdvertiserSettings) -> None:
+async def serve(settings: AdvertiserSettings, measured: meters.Meters = meters.NOTHING) -> None:
     """Serve until cancelled. A second process waits here until the first one's lock falls."""
     node = settings.node_name
     async with (
         locks.ServingLock(settings.run_dir / "advertiser.lock"),
-        setup.telemetry(SERVICE, node, os.environ) as telemetry,
+        setup.telemetry(SERVICE, node, os.environ, measured) as telemetry,
         connection.open_bus(settings.bus_url, settings.login, SERVICE, node) as bus,
         asyncio.TaskGroup() as tasks,
     ):

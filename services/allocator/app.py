@@ -20,17 +20,17 @@ from shared.bus.connection import Bus
 from shared.contract import table
 from shared.contract.messages import Hold, Inventory, Ledger
 from shared.runtime import boot, clock, latest, locks
-from shared.telemetry import setup, spans
+from shared.telemetry import meters, setup, spans
 
 SERVICE = table.Role.ALLOCATOR
 
 
-async def serve(settings: AllocatorSettings) -> None:
+async def serve(settings: AllocatorSettings, measured: meters.Meters = meters.NOTHING) -> None:
     """Serve until cancelled. A second process waits here until the first one's lock falls."""
     node = settings.node_name
     async with (
         locks.ServingLock(settings.run_dir / "allocator.lock") as lock,
-        setup.telemetry(SERVICE, node, os.environ) as telemetry,
+        setup.telemetry(SERVICE, node, os.environ, measured) as telemetry,
         connection.open_bus(settings.bus_url, settings.login, SERVICE, node) as bus,
     ):
         allocator = await Allocator.build(settings, bus, telemetry)

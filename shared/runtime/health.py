@@ -34,13 +34,12 @@ class _Server:
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         gone = (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
-        with contextlib.suppress(*gone):
+        with contextlib.closing(writer), contextlib.suppress(*gone):
             async with asyncio.timeout(ASK_S):
                 path = _path(await reader.readuntil(b"\r\n\r\n"))
             writer.write(await self._response(path))
             async with asyncio.timeout(ASK_S):
                 await writer.drain()
-        writer.close()
 
     async def _response(self, path: str) -> bytes:
         if path in LIVE:

@@ -6,50 +6,58 @@ SIGTERM and SIGINT cancel the service's main task; its clean-up runs, then the s
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from shared.runtime import health, logs
 
 log = logging.getLogger(__name__)
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+Main = Callable[[], Coroutine[Any, Any, None]]
 
 
-def run(main: Callable[[], Awaitable[None]], name: str, health_port: int = 0) -> int:
+def run(
+    main: Main,
+    name: str,
+    health_port: int = 0,
+    pages: Mapping[str, health.Page] | None = None,
+) -> int:
     """Run `main` until it ends or a stop is asked for; return the process's exit status.
 
-    With a port, `shared.runtime.health` answers there meanwhile.
+    With a port, `shared.runtime.health` answers there meanwhile, and serves `pages`.
     """
     logs.set_up(name)
+    living = functools.partial(health.serve, health_port, pages or {})
     try:
-        asyncio.run(_until_stopped(main, health_port))
+        asyncio.run(_until_stopped(main, living if health_port else _nobody_asks))
     except Exception:
         log.exception("%s ended by an error that nothing handled: this is a bug in slicewire", name)
         return 1
     return 0
 
 
-async def _until_stopped(main: Callable[[], Awaitable[None]], health_port: int) -> None:
+async def _until_stopped(main: Main, living: Main) -> None:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, stopping.set)
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(_ending(main, stopping), name="service")
-        living = tasks.create_task(_living(health_port), name="health")
+        answering = tasks.create_task(living(), name="health")
         await stopping.wait()
         serving.cancel()
-        living.cancel()
+        answering.cancel()
 
 
-async def _ending(main: Callable[[], Awaitable[None]], stopping: asyncio.Event) -> None:
+async def _ending(main: Main, stopping: asyncio.Event) -> None:
     try:
         await main()
     finally:
         stopping.set()
 
 
-async def _living(port: int) -> None:
-    if port:
-        await health.serve(port)
+async def _nobody_asks() -> None:
+    """Stands where there is no port to answer on."""

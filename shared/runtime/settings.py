@@ -28,6 +28,14 @@ class ServiceSettings(Settings):
     health_port: int = pydantic.Field(
         default=0, ge=0, le=65535, description="port that answers while the service lives; 0: none"
     )
+    metrics: bool = pydantic.Field(
+        default=True, description="whether that port serves /metrics as well; it takes 9 MB"
+    )
+
+    @property
+    def exposed(self) -> bool:
+        """Whether metrics are to be read from this process."""
+        return self.metrics and self.health_port > 0
 
 
 def load(model: type[S], argv: Sequence[str], environ: Mapping[str, str], prog: str) -> S:

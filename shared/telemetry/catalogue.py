@@ -8,7 +8,6 @@ Pure.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shared.contract.table import NODE_ROLES, Role
@@ -25,7 +24,7 @@ class Kind(enum.StrEnum):
     HISTOGRAM = "histogram"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Instrument:
     """One thing that is measured. Series of node services carry the label `node` besides `labels`.
 
@@ -68,7 +67,7 @@ class Sample:
 
     instrument: Instrument
     value: float
-    labels: Mapping[str, str]
+    labels: dict[str, str]
 
 
 _ADVERTISER, _ALLOCATOR, _AGENT = (Role.ADVERTISER,), (Role.ALLOCATOR,), (Role.AGENT,)

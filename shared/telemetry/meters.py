@@ -6,6 +6,7 @@ branches. `shared.telemetry.otel_meters` is the half that keeps them; `setup` ch
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from shared.runtime.health import Page
@@ -14,8 +15,27 @@ from shared.telemetry.catalogue import Instrument, Sample
 Source = Callable[[], Iterable[Sample]]
 
 
+class Tally:
+    """A number that several threads add to."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._turn = threading.Lock()
+
+    def add(self, number: int) -> None:
+        """Add to it."""
+        with self._turn:
+            self.count += number
+
+
 class Meters:
-    """Takes measurements by the constants of `shared.telemetry.catalogue`; none of it waits."""
+    """Takes measurements by the constants of `shared.telemetry.catalogue`; none of it waits.
+
+    `lost` counts what was not taken by the OTLP receiver, spans and reports of metrics alike.
+    """
+
+    def __init__(self) -> None:
+        self.lost = Tally()
 
     @property
     def pages(self) -> Mapping[str, Page]:

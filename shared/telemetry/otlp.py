@@ -1,39 +1,53 @@
 """Finished spans → OTLP over HTTP, by the standard OTEL_* variables. Imported only where they ask.
 
-The SDK's batch processor owns the queue and the sending thread: `export` never waits, a receiver
-that is away costs a bounded queue whose overflow is dropped and logged by the SDK.
+The SDK's batch processor owns the queue and the sending thread: `export` never waits. A receiver
+that is away costs a bounded queue; what does not fit, and what it does not take, is counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from shared import version
 from shared.contract.messages import SpanRecord
-from shared.telemetry import context
+from shared.telemetry import context, resource
+from shared.telemetry.meters import Tally
 
+QUEUE = 2048  # spans that wait or are on their way; the SDK's queue is as long
 SCOPE = InstrumentationScope("slicewire", version.__version__)
 SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
 class OtlpExport:
-    """Hands spans of one service to the SDK's exporter."""
+    """Hands spans of one service to the SDK's exporter; `lost` counts those that did not arrive."""
 
-    def __init__(self, service: str, node: str, exporter: SpanExporter | None = None) -> None:
-        place = {"k8s.node.name": node} if node else {}
-        self._resource = Resource.create(
-            {"service.name": f"slicewire-{service}", "service.version": version.__version__} | place
-        )
-        self._processor = BatchSpanProcessor(exporter or OTLPSpanExporter())
+    def __init__(
+        self, service: str, node: str, lost: Tally, exporter: SpanExporter | None = None
+    ) -> None:
+        self._resource = resource.resource(service, node)
+        self._lost = lost
+        self._sending = _Counted(exporter or OTLPSpanExporter(), lost)
+        self._processor = BatchSpanProcessor(self._sending, max_queue_size=QUEUE)
+        self._taken = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many spans are not settled yet."""
+        return self._taken - self._sending.settled
 
     def export(self, span: SpanRecord) -> None:
-        """Queue one span; returns at once."""
+        """Queue one span, or lose it where too many wait; returns at once."""
+        if self.waiting >= QUEUE:
+            self._lost.add(1)
+            return
+        self._taken += 1
         self._processor.on_end(self._readable(span))
 
     def close(self) -> None:
@@ -55,6 +69,28 @@ class OtlpExport:
             end_time=span.end_ns,
             instrumentation_scope=SCOPE,
         )
+
+
+class _Counted(SpanExporter):
+    """Sends batches; `settled` counts the spans that have arrived or are lost."""
+
+    def __init__(self, exporter: SpanExporter, lost: Tally) -> None:
+        self.settled = 0
+        self._exporter = exporter
+        self._lost = lost
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = SpanExportResult.FAILURE
+        try:
+            result = self._exporter.export(spans)
+        finally:
+            self.settled += len(spans)
+            if result is not SpanExportResult.SUCCESS:
+                self._lost.add(len(spans))
+        return result
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
 
 
 def _remote(place: context.TraceContext) -> SpanContext:

@@ -1,38 +1,86 @@
-"""Telemetry of a service process, as its environment asks for it. Called by each `app.py`."""
+"""Telemetry of a service process, as its settings and its environment ask for it.
+
+`__main__` makes the meters, because their pages are served from the first moment; `app.py` opens
+the rest. What nobody reads or receives is not imported.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 
-from shared.telemetry import spans
+from shared.contract.table import Role
+from shared.telemetry import catalogue, meters, spans
 
-ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 CLOSING_S = 2.0  # a stop never waits longer for a receiver that is away
 
 
-def wants_otlp(environ: Mapping[str, str]) -> bool:
-    """Whether the standard variables name a receiver and do not switch tracing off."""
-    off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    none = environ.get("OTEL_TRACES_EXPORTER", "otlp").lower() == "none"
-    return any(environ.get(name) for name in ENDPOINTS) and not off and not none
+def wants_otlp(environ: Mapping[str, str], signal: str = "TRACES") -> bool:
+    """Whether the standard variables name a receiver of this signal and do not switch it off."""
+    endpoints = (f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    none = environ.get(f"OTEL_{signal}_EXPORTER", "otlp").lower() == "none"
+    return any(environ.get(name) for name in endpoints) and not none and not _is_off(environ)
+
+
+def service_meters(
+    service: Role, node: str, environ: Mapping[str, str], *, exposed: bool
+) -> meters.Meters:
+    """Make the meters of a service; `exposed` says whether a page of them is served."""
+    sent = wants_otlp(environ, "METRICS")
+    if _is_off(environ) or not (exposed or sent):
+        return meters.Meters()
+    from shared.telemetry import otel_meters  # noqa: PLC0415 - 9 MB that not everybody needs
+
+    if not sent:
+        return otel_meters.OtelMeters(service, node, exposed=exposed)
+    from opentelemetry.exporter.otlp.proto.http import (  # noqa: PLC0415 - 11 MB more
+        metric_exporter,
+    )
+
+    exporter = metric_exporter.OTLPMetricExporter()
+    return otel_meters.OtelMeters(service, node, exposed=exposed, exporter=exporter)
 
 
 @contextlib.asynccontextmanager
 async def telemetry(
-    service: str, node: str, environ: Mapping[str, str]
+    service: str, node: str, environ: Mapping[str, str], measured: meters.Meters
 ) -> AsyncIterator[spans.Telemetry]:
     """Give the service its telemetry, and send what is queued when it ends."""
     if not wants_otlp(environ):
-        yield spans.Telemetry(service, node)
+        async with _closed(measured.close):
+            yield spans.Telemetry(service, node, meters=measured)
         return
     from shared.telemetry import otlp  # noqa: PLC0415 - 20 MB that most nodes never need
 
-    sender = await asyncio.to_thread(otlp.OtlpExport, service, node)
+    sender = await asyncio.to_thread(otlp.OtlpExport, service, node, measured.lost)
+    measured.show(lambda: [catalogue.QUEUE_DEPTH.at(sender.waiting, queue="otlp")])
+    async with _closed(measured.close), _closed(sender.close):
+        yield spans.Telemetry(service, node, export=sender.export, meters=measured)
+
+
+def _is_off(environ: Mapping[str, str]) -> bool:
+    return environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+
+
+@contextlib.asynccontextmanager
+async def _closed(close: Callable[[], None]) -> AsyncIterator[None]:
+    """Close something at the end, which may hang: in a thread that the process does not wait for.
+
+    The loop's own threads would be waited for when it ends.
+    """
     try:
-        yield spans.Telemetry(service, node, export=sender.export)
+        yield
     finally:
+        done, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def work() -> None:
+            close()
+            with contextlib.suppress(RuntimeError):  # the loop has ended before us
+                loop.call_soon_threadsafe(done.set)
+
+        threading.Thread(target=work, name="close telemetry", daemon=True).start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
-                await asyncio.shield(asyncio.to_thread(sender.close))
+                await done.wait()

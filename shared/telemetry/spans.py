@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from shared.contract.messages import SpanRecord
 from shared.runtime import clock
-from shared.telemetry import context
+from shared.telemetry import context, meters
 
 Attribute = str | int | float | bool
 Sink = Callable[[SpanRecord], None]
@@ -35,7 +35,7 @@ class Step:
 
 
 class Telemetry:
-    """Makes spans of one service on one node (empty for the controller)."""
+    """Makes spans of one service on one node (empty for the controller); holds its `meters`."""
 
     def __init__(
         self,
@@ -45,8 +45,10 @@ class Telemetry:
         now_ns: Callable[[], int] = clock.now_ns,
         random_hex: Callable[[int], str] = secrets.token_hex,
         export: Sink | None = None,
+        meters: meters.Meters = meters.NOTHING,
     ) -> None:
         self.sink: Sink | None = None  # the bus, once the service has opened it
+        self.meters = meters
         self._service = service
         self._node = node
         self._now_ns = now_ns

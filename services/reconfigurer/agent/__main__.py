@@ -9,13 +9,19 @@ from collections.abc import Sequence
 from services.reconfigurer.agent import app
 from services.reconfigurer.agent.settings import AgentSettings
 from shared.runtime import service, settings
+from shared.telemetry import setup
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the service; returns its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     loaded = settings.load(AgentSettings, arguments, os.environ, "slicewire reconfigurer agent")
-    return service.run(lambda: app.serve(loaded), "agent", loaded.health_port)
+    measured = setup.service_meters(
+        app.SERVICE, loaded.node_name, os.environ, exposed=loaded.exposed
+    )
+    return service.run(
+        lambda: app.serve(loaded, measured), "agent", loaded.health_port, measured.pages
+    )
 
 
 if __name__ == "__main__":

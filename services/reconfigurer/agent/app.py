@@ -14,18 +14,18 @@ from shared.contract import messages, table
 from shared.contract.messages import Hold, Intent, Inventory, Ledger, Progress
 from shared.nvml import changes, driver, reset, threads, writing
 from shared.runtime import boot, locks
-from shared.telemetry import setup, spans
+from shared.telemetry import meters, setup, spans
 
 SERVICE = table.Role.AGENT
 LISTEN_S = 0.1  # the agent hears no XIDs, and NVML is let go within this time
 
 
-async def serve(settings: AgentSettings) -> None:
+async def serve(settings: AgentSettings, measured: meters.Meters = meters.NOTHING) -> None:
     """Serve until cancelled. A second process waits here until the first one's lock falls."""
     node = settings.node_name
     async with (
         locks.ServingLock(settings.run_dir / "agent.lock"),
-        setup.telemetry(SERVICE, node, os.environ) as telemetry,
+        setup.telemetry(SERVICE, node, os.environ, measured) as telemetry,
         connection.open_bus(settings.bus_url, settings.login, SERVICE, node) as bus,
         asyncio.TaskGroup() as tasks,
     ):

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from shared.contract.messages import SpanRecord
-from shared.telemetry import context, otlp, setup, spans
+from shared.telemetry import context, meters, otlp, setup, spans
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -71,7 +71,7 @@ def test_a_clock_set_back_never_makes_a_span_end_before_its_start() -> None:
 
 def test_the_exporter_gets_ids_times_links_and_status_unchanged() -> None:
     memory = InMemorySpanExporter()
-    export = otlp.OtlpExport("agent", "n1", memory)
+    export = otlp.OtlpExport("agent", "n1", meters.Tally(), memory)
     telemetry = spans.Telemetry("agent", "n1", export=export.export)
     root = telemetry.begin("change config", start_ns=5)
     span = telemetry.end(
@@ -106,15 +106,17 @@ class Stuck(SpanExporter):
         self.free.set()
 
 
-def test_a_receiver_that_is_away_never_makes_a_step_wait() -> None:
-    stuck = Stuck()
-    export = otlp.OtlpExport("agent", "n1", stuck)
+def test_a_receiver_that_is_away_never_makes_a_step_wait_and_each_lost_span_is_counted() -> None:
+    stuck, lost = Stuck(), meters.Tally()
+    export = otlp.OtlpExport("agent", "n1", lost, stuck)
     telemetry = spans.Telemetry("agent", "n1", export=export.export)
     for _ in range(5000):
         telemetry.end(telemetry.begin("apply plan"))
     assert not stuck.free.is_set()
+    assert (lost.count, export.waiting) == (5000 - otlp.QUEUE, otlp.QUEUE)
     stuck.free.set()
     export.close()
+    assert (lost.count, export.waiting) == (5000, 0)
 
 
 @pytest.mark.parametrize(
