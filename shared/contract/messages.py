@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 import pydantic
 
 from shared.contract.generation import NONE, Generation
+from shared.contract.mps import MpsDaemon
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
-from shared.domain.sharing import Share, SharingConfig, SourceKind
+from shared.domain.sharing import Share, SharingConfig, SourceKind, Strategy
 from shared.domain.slots import Holder, SlotState
 from shared.geometry.board import Board
 from shared.geometry.config import Row
@@ -140,6 +141,7 @@ class Inventory:
     """What the advertiser sees, and what each device is to offer under the stamped generation.
 
     `problems` say why the wanted sharing does not fit this hardware; `shares` are then the former.
+    `mps` are the daemons of GPUs that are or were to be shared by MPS.
     """
 
     stamp: Stamp
@@ -148,6 +150,7 @@ class Inventory:
     gpus: tuple[Gpu, ...]
     shares: tuple[Share, ...]
     problems: tuple[Problem, ...] = ()
+    mps: tuple[MpsDaemon, ...] = ()
     paused_for: Generation | None = None  # NVML has been let go for this generation's hold
     paused_order: int = 0
     traceparent: str = ""  # the change that this inventory answers; the file has no headers
@@ -158,12 +161,16 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """A slot that is not simply free: who holds it and since when. `holder` None: unresolved."""
+    """A slot that is not simply free: who holds it, how and since when.
+
+    `holder` None: unresolved. `strategy` is how its holder shares the device, NONE: has it whole.
+    """
 
     slot: str
     resource: str
     gpu_uuid: str
     state: SlotState
+    strategy: Strategy = Strategy.NONE
     holder: Holder | None = None
     since_ns: int = 0
     trace: str = ""  # trace id of the Allocate call, empty where nobody asked us

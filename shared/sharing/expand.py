@@ -2,8 +2,8 @@
 
 The allocator lists what comes out to the kubelet, `slicewire plan` shows it. The kubelet counts
 devices by id, so an id in use is never renamed and never offered under a second form: a device
-offers a new form (another resource, whole or shared) only as far as the holders of its old form
-leave room.
+offers a new form (another resource, whole or shared, MPS or time-slicing) only as far as the
+holders of its old form leave room.
 """
 
 from __future__ import annotations
@@ -13,34 +13,42 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from shared.domain import slots
-from shared.domain.sharing import Offer, Share
+from shared.domain.sharing import Offer, Share, Strategy
 
 Held = dict[str, dict[str, list[str]]]  # device UUID -> resource -> held slots in order
+Forms = Mapping[tuple[str, str], Strategy]  # by resource and slot: how its holder shares the device
+AS_OFFERED: Forms = {}
 
 
 @dataclass(frozen=True, slots=True)
 class _Usage:
     """Who stands on a device, from the view of one share of it."""
 
-    own: tuple[str, ...]  # same resource, same form: whole or shared
+    own: tuple[str, ...]  # same resource, same form: whole, or shared in the same way
     old: tuple[str, ...]  # anything else on the device itself
+    taken: frozenset[str]  # ids in use under the same resource, in whatever form
     blocked: bool  # a holder on the GPU around it, or on a MIG device inside it
 
 
-def expand(shares: tuple[Share, ...], holders: Mapping[str, Collection[str]]) -> tuple[Offer, ...]:
+def expand(
+    shares: tuple[Share, ...],
+    holders: Mapping[str, Collection[str]],
+    forms: Forms = AS_OFFERED,
+) -> tuple[Offer, ...]:
     """Name the slots of every share, given the held slots of each resource.
 
+    `forms` says in which form slots are held; one that it does not name is held as it is offered.
     Offers come in the order of the shares; resources that a device serves no more follow as
     offers without slots, for as long as somebody holds one. Slots of devices that no share names
     are lost and get no offer.
     """
     held = _by_device(holders)
-    offers = [_offer(share, held) for share in shares]
+    offers = [_offer(share, held, forms) for share in shares]
     return (*offers, *_leftovers(shares, held))
 
 
-def _offer(share: Share, held: Held) -> Offer:
-    usage = _usage(share, held)
+def _offer(share: Share, held: Held, forms: Forms) -> Offer:
+    usage = _usage(share, held, forms)
     listed = _whole(share, usage) if share.replicas == 1 else _replicas(share, usage)
     mine = held.get(share.uuid, {}).get(share.resource, [])
     return Offer(
@@ -65,21 +73,32 @@ def _replicas(share: Share, usage: _Usage) -> frozenset[str]:
     if exclusive or usage.blocked:
         return frozenset(kept)
     room = max(share.replicas - len(usage.old) - len(usage.own), 0)
-    taken = frozenset(usage.own)
     ids = (slots.slot_id(share.uuid, number) for number in itertools.count())
-    free = (slot for slot in ids if slot not in taken)
+    free = (slot for slot in ids if slot not in usage.taken)
     return frozenset((*kept, *itertools.islice(free, room)))
 
 
-def _usage(share: Share, held: Held) -> _Usage:
-    whole = share.replicas == 1
+def _usage(share: Share, held: Held, forms: Forms) -> _Usage:
+    on_it = held.get(share.uuid, {})
     own: list[str] = []
     old: list[str] = []
-    for resource, taken in held.get(share.uuid, {}).items():
+    for resource, taken in on_it.items():
         for slot in taken:
-            same = resource == share.resource and (slots.replica_of(slot) is None) is whole
+            same = resource == share.resource and _as_offered(share, slot, forms)
             (own if same else old).append(slot)
-    return _Usage(tuple(own), tuple(old), any(uuid in held for uuid in _relatives(share)))
+    return _Usage(
+        tuple(own),
+        tuple(old),
+        frozenset(on_it.get(share.resource, ())),
+        any(uuid in held for uuid in _relatives(share)),
+    )
+
+
+def _as_offered(share: Share, slot: str, forms: Forms) -> bool:
+    """Whether a slot of the share's own resource is held in the form that the share offers."""
+    if (slots.replica_of(slot) is None) is not (share.replicas == 1):
+        return False
+    return forms.get((share.resource, slot), share.strategy) is share.strategy
 
 
 def _relatives(share: Share) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from shared.sharing.findings import Findings
 
 _STRATEGIES = {"timeSlicing": Strategy.TIME_SLICING, "mps": Strategy.MPS}
 _LATER = ("health", "vram", "injectCudaVisibleDevices")
-NO_MPS = "slots are offered, but this version starts no MPS daemon: nothing limits their memory"
 NOTHING_SHARED = "the text shares nothing: every GPU is advertised whole"
 
 
@@ -95,8 +94,6 @@ def _sharing(fields: Mapping[str, Field], findings: Findings) -> tuple[Strategy,
             f" {first.key_place.line}, column {first.key_place.column}",
             "keep one of them",
         )
-    if "mps" in sections:
-        findings.warn(sections["mps"].key_place, "sharing.mps", NO_MPS)
     for name, section in read.items():
         return _STRATEGIES[name], section
     return Strategy.NONE, entries.Section()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shared.domain.errors import Place, Problem
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import Share, SharedResource, SharingConfig, Strategy
-from shared.sharing import entries, hardware, suggest
+from shared.sharing import entries, hardware, mps, suggest
 from shared.sharing.findings import Findings
 
 _SECTIONS = {Strategy.TIME_SLICING: "sharing.timeSlicing", Strategy.MPS: "sharing.mps"}
@@ -38,8 +38,8 @@ def shares(gpus: tuple[Gpu, ...], config: SharingConfig) -> Shared:
     """Apply a config to GPUs.
 
     Raises:
-        RefusedError: an entry names a device that is not there or that another entry has, or a
-            resource would have more ids than the kubelet takes.
+        RefusedError: an entry names a device that is not there or that another entry has, a
+            resource would have more ids than the kubelet takes, or MPS cannot do it.
     """
     found = hardware.devices(gpus, config.mig_strategy)
     if found.conflict:
@@ -49,6 +49,8 @@ def shares(gpus: tuple[Gpu, ...], config: SharingConfig) -> Shared:
         findings.warn(Place(), "", remark)
     rows = _rows(config)
     covered = _covered(found.devices, rows, findings)
+    if config.strategy is Strategy.MPS:
+        _check_mps(found.devices, covered, findings)
     made = tuple(_share(device, _entry(device, covered), config) for device in found.devices)
     _check_ids(made, covered, findings)
     findings.settle()
@@ -135,6 +137,22 @@ def _share(device: hardware.Device, entry: SharedResource, config: SharingConfig
         policy=config.allocation_policy,
         parts=device.parts,
     )
+
+
+def _check_mps(
+    devices: tuple[hardware.Device, ...], covered: dict[str, _Row], findings: Findings
+) -> None:
+    """Refuse what no MPS daemon could serve; GPUs of one kind are told once an entry."""
+    told: set[tuple[str, str, bool]] = set()
+    for device in devices:
+        row, gpu = covered.get(device.uuid), device.gpu
+        if row is None or row.entry.replicas == 1:
+            continue
+        kind = (row.path, gpu.model, gpu.mig_enabled)
+        if kind not in told:
+            told.add(kind)
+            places = (row.entry.place, row.entry.replicas_place)
+            mps.check(gpu, row.path, row.entry.replicas, places, findings)
 
 
 def _check_ids(made: tuple[Share, ...], covered: dict[str, _Row], findings: Findings) -> None:

@@ -10,17 +10,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from shared.domain import slots
-from shared.domain.sharing import Offer, Share
+from shared.domain.sharing import Offer, Share, Strategy
 from shared.sharing import expand
 
 RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/slice")
 WHOLE, CUTTABLE, MIGS = "GPU-a", "GPU-b", ("MIG-b0", "MIG-b1")
 
-forms = st.tuples(st.sampled_from(RESOURCES), st.integers(0, 6))
+Form = tuple[str, int, Strategy]
+forms = st.tuples(
+    st.sampled_from(RESOURCES),
+    st.integers(0, 6),
+    st.sampled_from([Strategy.TIME_SLICING, Strategy.MPS]),
+)
 
 
-def _share(uuid: str, form: tuple[str, int]) -> Share:
-    resource, replicas = form
+def _share(uuid: str, form: Form) -> Share:
+    resource, replicas, strategy = form
     gpu_uuid = uuid if uuid == WHOLE else CUTTABLE
     parts = MIGS if uuid == CUTTABLE else ()
     return Share(
@@ -29,6 +34,7 @@ def _share(uuid: str, form: tuple[str, int]) -> Share:
         gpu_index=0 if uuid == WHOLE else 1,
         resource=resource,
         replicas=replicas,
+        strategy=strategy if replicas > 1 else Strategy.NONE,
         parts=parts,
     )
 
@@ -39,13 +45,14 @@ class Slots(RuleBasedStateMachine):
     @initialize()
     def unshared(self) -> None:
         self.shares: tuple[Share, ...] = tuple(
-            _share(uuid, (RESOURCES[0], 1)) for uuid in (WHOLE, CUTTABLE)
+            _share(uuid, (RESOURCES[0], 1, Strategy.NONE)) for uuid in (WHOLE, CUTTABLE)
         )
         self.holders: dict[str, set[str]] = {}
+        self.forms: dict[tuple[str, str], Strategy] = {}
         self.peak: dict[str, int] = {}  # holders of a device when its form was last edited
 
     def offers(self) -> tuple[Offer, ...]:
-        return expand.expand(self.shares, self.holders)
+        return expand.expand(self.shares, self.holders, self.forms)
 
     def held(self) -> set[tuple[str, str]]:
         return {(name, slot) for name, taken in self.holders.items() for slot in taken}
@@ -56,9 +63,7 @@ class Slots(RuleBasedStateMachine):
         return [item for item in self.held() if slots.device_of(item[1]) in inside]
 
     @rule(first=forms, second=forms, third=forms, cut=st.booleans())
-    def edit(
-        self, first: tuple[str, int], second: tuple[str, int], third: tuple[str, int], cut: bool
-    ) -> None:
+    def edit(self, first: Form, second: Form, third: Form, cut: bool) -> None:
         """A new text: every device may get another name and count, the cuttable GPU another cut."""
         rest = zip(MIGS, (second, third), strict=True) if cut else [(CUTTABLE, second)]
         self.shares = tuple(_share(uuid, form) for uuid, form in [(WHOLE, first), *rest])
@@ -83,7 +88,16 @@ class Slots(RuleBasedStateMachine):
         before = self.offers()
         resource, slot = data.draw(st.sampled_from(self.free()))
         self.holders.setdefault(resource, set()).add(slot)
+        self.forms[resource, slot] = self.strategy_of(resource, slot)
         assert self.offers() == before
+
+    def strategy_of(self, resource: str, slot: str) -> Strategy:
+        """How the device is offered under this name now."""
+        return next(
+            share.strategy
+            for share in self.shares
+            if (share.uuid, share.resource) == (slots.device_of(slot), resource)
+        )
 
     @precondition(lambda self: self.held())
     @rule(data=st.data())
@@ -91,6 +105,16 @@ class Slots(RuleBasedStateMachine):
         """A pod ends."""
         resource, slot = data.draw(st.sampled_from(sorted(self.held())))
         self.holders[resource].discard(slot)
+        del self.forms[resource, slot]
+
+    @invariant()
+    def listed_slots_are_held_as_they_are_offered(self) -> None:
+        """A container that holds a listed slot shares the device as the next one will."""
+        for offer in self.offers():
+            for slot in offer.slots:
+                if (offer.resource, slot) in self.forms:
+                    held_as = self.forms[offer.resource, slot]
+                    assert held_as is self.strategy_of(offer.resource, slot)
 
     @invariant()
     def every_held_slot_is_listed_or_retiring_once(self) -> None:
@@ -142,6 +166,10 @@ class Slots(RuleBasedStateMachine):
                 or (
                     slots.device_of(item[1]) == share.uuid
                     and (slots.replica_of(item[1]) is None) is not (share.replicas == 1)
+                )
+                or (
+                    slots.device_of(item[1]) == share.uuid
+                    and self.forms[item] is not share.strategy
                 )
             ]
             (offer,) = [

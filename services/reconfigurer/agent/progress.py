@@ -1,6 +1,7 @@
 """Why the agent has nothing to do, in a sentence. Pure; `change` asks where no layout is wanted.
 
-Sharing is not the agent's: advertiser and allocator apply it without touching the hardware.
+Sharing is not the agent's: advertiser and allocator apply it without touching the hardware, and
+MPS daemons have a service of their own.
 """
 
 from __future__ import annotations
@@ -9,16 +10,10 @@ from shared.contract.messages import Intent, Inventory
 from shared.domain.sharing import Strategy
 
 NO_INVENTORY = "no inventory has arrived: the advertiser has not said which GPUs there are"
-NO_DAEMON = (
-    "MPS is wanted and no MPS daemon is started: this version of slicewire does not supervise MPS,"
-    " run the daemon yourself or use time-slicing"
-)
 
 
 def nothing_to_do(intent: Intent, inventory: Inventory | None) -> str:
     """Say what is served while no MIG layout is wanted."""
-    if intent.sharing.strategy is Strategy.MPS:
-        return NO_DAEMON
     if inventory is None:
         return f"nothing to do: {NO_INVENTORY}"
     return (

@@ -6,7 +6,7 @@ import dataclasses
 
 from services.reconfigurer.agent import progress
 from shared.contract.messages import Inventory
-from shared.domain.sharing import UNSHARED, Strategy
+from shared.domain.sharing import UNSHARED
 from tests.support import hardware
 
 INTENT = hardware.intent(hardware.time_sliced(4))
@@ -30,13 +30,6 @@ def test_an_unshared_node_is_named_so() -> None:
     """Nothing selected is no failure."""
     unshared = dataclasses.replace(INTENT, sharing=UNSHARED)
     assert "whole devices" in progress.nothing_to_do(unshared, INVENTORY)
-
-
-def test_wanted_mps_is_said_to_have_no_daemon() -> None:
-    """Its clients would wait for a daemon that nobody starts."""
-    mps = dataclasses.replace(INTENT.sharing, strategy=Strategy.MPS)
-    wanted = dataclasses.replace(INTENT, sharing=mps)
-    assert "does not supervise MPS" in progress.nothing_to_do(wanted, INVENTORY)
 
 
 def test_what_has_not_arrived_is_named() -> None:

@@ -168,14 +168,6 @@ def test_requests_above_one_fail_by_default_under_mps_only(
     assert load.load(text).fail_requests_greater_than_one is not fails
 
 
-def test_mps_is_accepted_with_the_word_that_nothing_limits_it_yet() -> None:
-    """Whoever counts on the memory limit learns it from `plan` and from the Event."""
-    config = load.load("sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}")
-    assert [(each.path, each.message) for each in config.warnings] == [("sharing.mps", load.NO_MPS)]
-    text = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}"
-    assert not load.load(text).warnings
-
-
 def test_every_flag_of_nvidia_is_accepted_and_those_without_effect_are_named() -> None:
     """A text from a cluster that moves over is read whole; one warning lists what stays idle."""
     config = load.load(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from shared.domain.sharing import Offer, Share
+from shared.domain.sharing import Offer, Share, Strategy
 from shared.sharing import expand
 
 GPU = "nvidia.com/gpu"
@@ -71,6 +73,39 @@ def held(*numbers: int) -> set[str]:
 def test_slots_of_one_gpu(shares: Share, holders: dict[str, set[str]], expected: list[str]) -> None:
     """One share and its holders in, listed and retiring ids out."""
     assert told(expand.expand((shares,), holders)) == expected
+
+
+def sharing_as(strategy: Strategy, replicas: int) -> Share:
+    return dataclasses.replace(share(replicas), strategy=strategy)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "old", "new", "expected"),
+    [
+        pytest.param(4, (0, 1), (), ["gpu: 2 3 | 0 1"], id="the-rest-is-offered-under-other-ids"),
+        pytest.param(4, (1,), (2,), ["gpu: 0 2 3 | 1"], id="beside-its-own-holders"),
+        pytest.param(2, (0, 1), (), ["gpu:  | 0 1"], id="no-room"),
+        pytest.param(4, (), (0, 5), ["gpu: 0 1 2 5 |"], id="the-old-form-has-drained"),
+    ],
+)
+@pytest.mark.parametrize(
+    "strategies",
+    [(Strategy.TIME_SLICING, Strategy.MPS), (Strategy.MPS, Strategy.TIME_SLICING)],
+    ids=lambda pair: pair[1],
+)
+def test_mps_and_time_slicing_are_two_forms_of_one_name(
+    strategies: tuple[Strategy, Strategy],
+    replicas: int,
+    old: tuple[int, ...],
+    new: tuple[int, ...],
+    expected: list[str],
+) -> None:
+    """An id is held in one form at a time, and a GPU is offered anew as far as that leaves room."""
+    before, after = strategies
+    forms = {(GPU, f"{A}::{number}"): before for number in old}
+    forms |= {(GPU, f"{A}::{number}"): after for number in new}
+    offers = expand.expand((sharing_as(after, replicas),), {GPU: held(*old, *new)}, forms)
+    assert told(offers) == expected
 
 
 def part(replicas: int = 1) -> Share:

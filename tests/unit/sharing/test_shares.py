@@ -270,3 +270,50 @@ def test_pending_mig_mode_changes_no_name() -> None:
     config = SharingConfig(mig_strategy=MigStrategy.MIXED)
     (share,) = shares.shares((pending,), config).shares
     assert share.resource == "nvidia.com/gpu"
+
+
+MPS = "sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: %d}]}}"
+T4 = dataclasses.replace(
+    hardware.gpu(0, model="Tesla T4"), memory_mib=15360, compute_capability=(7, 5)
+)
+P100 = dataclasses.replace(hardware.gpu(0, model="Tesla P100"), compute_capability=(6, 0))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "replicas", "most"),
+    [
+        pytest.param(A100S[0], 49, 48, id="U103-volta-and-newer"),
+        pytest.param(P100, 17, 16, id="before-volta"),
+    ],
+)
+def test_more_replicas_than_mps_has_clients_are_refused(gpu: Gpu, replicas: int, most: int) -> None:
+    """The refusal stands at the number, and says the limit of this model."""
+    (problem,) = refused(MPS % replicas, (gpu,))
+    assert problem.path == "sharing.mps.resources[0].replicas"
+    assert f"MPS takes {most} clients on GPU 0 ({gpu.model})" in problem.message
+    assert counts(MPS % most, (gpu,)) == {"nvidia.com/gpu": most}
+
+
+def test_small_memory_for_each_mps_client_is_said() -> None:
+    """U103: 40 clients of a T4 are accepted, and whoever wrote it learns what each one gets."""
+    (sentence,) = warnings(MPS % 40, (T4,))
+    assert "384 MiB of its 15360 MiB" in sentence
+    assert not warnings(MPS % 30, (T4,))
+
+
+@pytest.mark.parametrize("flags", ["", SINGLE], ids=["none", "single"])
+def test_mps_on_a_gpu_that_is_cut_is_refused(flags: str) -> None:
+    """As with NVIDIA's plugin: its MIG devices are to be shared by time-slicing."""
+    (problem,) = refused(flags + MPS % 2, (CUT,))
+    assert "GPU 1 is in MIG mode" in problem.message
+    assert "timeSlicing" in problem.suggestion
+
+
+def test_mps_beside_a_gpu_that_is_cut() -> None:
+    """Where MIG devices have a name of their own, the other GPUs can be shared by MPS."""
+    assert counts(MIXED + MPS % 2, (A100S[0], CUT))["nvidia.com/gpu"] == 2
+
+
+def test_what_mps_refuses_is_said_once_for_gpus_of_one_kind() -> None:
+    """Eight GPUs alike are one mistake."""
+    assert len(refused(MPS % 49, THREE)) == 1
