@@ -180,6 +180,16 @@ def _event_set(watch: Hashable) -> Any:
     return watch.event_set
 
 
+def handle_of(gpu: Gpu) -> Any:
+    """Find the GPU at its index, and see that it still is the one that was looked at."""
+    handle = nvml.nvmlDeviceGetHandleByIndex(gpu.index)
+    if str(nvml.nvmlDeviceGetUUID(handle)) != gpu.uuid:
+        raise errors.NotFoundError(
+            f"another GPU than {gpu.uuid} has index {gpu.index} by now: look at the GPUs again"
+        )
+    return handle
+
+
 def mig_mode(handle: Any) -> MigMode | None:
     """Read a GPU's MIG mode, None where it cannot do MIG."""
     try:

@@ -115,6 +115,37 @@ class GpuProcess:
     gpu_instance: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessUse:
+    """What one process takes of a device.
+
+    `memory_mib` and `sm_percent` are None where NVML does not say them.
+    """
+
+    pid: int
+    memory_mib: int | None
+    sm_percent: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What is taken of a GPU or of one of its MIG devices, and by which processes."""
+
+    uuid: str
+    gpu_uuid: str
+    memory_mib: int  # its size
+    used_mib: int
+    sm_percent: int | None  # of the time in which anything computed; None where NVML is silent
+    processes: tuple[ProcessUse, ...]
+
+
+class Sampler(Protocol):
+    """Looks at the use of hardware."""
+
+    def sample(self, gpu: Gpu) -> tuple[Sample, ...]:
+        """Look at the GPU and then at its MIG devices; processes stand where they compute."""
+
+
 class Writer(Protocol):
     """Changes the MIG mode and the instances of a GPU, and reads what a change needs to know.
 

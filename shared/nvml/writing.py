@@ -16,7 +16,7 @@ import pynvml
 from shared.domain.gpu import Gpu
 from shared.geometry.board import Board, Profile
 from shared.nvml import errors, instances
-from shared.nvml.driver import asking, mig_mode
+from shared.nvml.driver import asking, handle_of, mig_mode
 from shared.nvml.port import GpuInstance, GpuProcess, ModeSet
 
 nvml: Any = pynvml  # nvidia-ml-py carries no types
@@ -40,7 +40,7 @@ class PynvmlWriter:
             errors.NotSupportedError: it cannot do MIG.
         """
         with asking(f"reading the MIG profiles of GPU {gpu.index}"):
-            profiles = self._profiles_of(gpu, _handle(gpu))
+            profiles = self._profiles_of(gpu, handle_of(gpu))
         if not profiles:
             raise errors.NotSupportedError(f"GPU {gpu.index} ({gpu.model}) cannot do MIG")
         return Board(memory_mib=gpu.memory_mib, profiles=profiles)
@@ -48,7 +48,7 @@ class PynvmlWriter:
     def instances(self, gpu: Gpu) -> tuple[GpuInstance, ...]:
         """Read all GPU instances; there are none while the GPU is not in MIG mode."""
         with asking(f"reading the instances of GPU {gpu.index}"):
-            handle = _handle(gpu)
+            handle = handle_of(gpu)
             mode = mig_mode(handle)
             if mode is None or not mode.current:
                 return ()
@@ -63,7 +63,7 @@ class PynvmlWriter:
     def processes(self, gpu: Gpu) -> tuple[GpuProcess, ...]:
         """Read which processes compute on the GPU and its instances."""
         with asking(f"reading the processes of GPU {gpu.index}"):
-            running = nvml.nvmlDeviceGetComputeRunningProcesses(_handle(gpu))
+            running = nvml.nvmlDeviceGetComputeRunningProcesses(handle_of(gpu))
         return tuple(instances.as_process(each) for each in running)
 
     def set_mig_mode(self, gpu: Gpu, *, on: bool) -> ModeSet:
@@ -72,7 +72,7 @@ class PynvmlWriter:
         The call itself succeeds also where the mode stays pending: what came of it is a value.
         """
         with asking(f"switching MIG mode of GPU {gpu.index} {'on' if on else 'off'}"):
-            handle = _handle(gpu)
+            handle = handle_of(gpu)
             status = nvml.nvmlDeviceSetMigMode(handle, int(on))
             mode = mig_mode(handle)
         if mode is None:
@@ -87,7 +87,7 @@ class PynvmlWriter:
         """
         placement = nvml.c_nvmlGpuInstancePlacement_t(start=start, size=profile.size)
         with asking(f"making a {profile.name} at {start} on GPU {gpu.index}"):
-            handle = _handle(gpu)
+            handle = handle_of(gpu)
             made = nvml.nvmlDeviceCreateGpuInstanceWithPlacement(
                 handle, profile.id, byref(placement)
             )
@@ -106,7 +106,7 @@ class PynvmlWriter:
             errors.InUseError: processes run on it; some compute instances may be gone by now.
         """
         with asking(f"destroying instance {instance} of GPU {gpu.index}"):
-            handle = _handle(gpu)
+            handle = handle_of(gpu)
             doomed = nvml.nvmlDeviceGetGpuInstanceById(handle, instance)
             for compute in instances.computes(handle, instance):
                 nvml.nvmlComputeInstanceDestroy(
@@ -125,16 +125,6 @@ class PynvmlWriter:
         if key not in self._compute_profiles:
             self._compute_profiles[key] = instances.widest_compute_profile(instance, profile.slices)
         return self._compute_profiles[key]
-
-
-def _handle(gpu: Gpu) -> Any:
-    """Find the GPU at its index, and see that it still is the one that was looked at."""
-    handle = nvml.nvmlDeviceGetHandleByIndex(gpu.index)
-    if str(nvml.nvmlDeviceGetUUID(handle)) != gpu.uuid:
-        raise errors.NotFoundError(
-            f"another GPU than {gpu.uuid} has index {gpu.index} by now: look at the GPUs again"
-        )
-    return handle
 
 
 @contextlib.contextmanager

@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shared.nvml.errors import Code
-from shared.simulation.gpu import compute_answers, handles, mig_answers
-from shared.simulation.gpu.state import EventSet, MigDevice, Node
+from shared.simulation.gpu import compute_answers, handles, mig_answers, use_answers
+from shared.simulation.gpu.state import EventSet, Node
 
 DRIVER_VERSION = "580.95.05"
 CUDA_VERSION = 13000
 XID_EVENT = 0x8
-NO_INSTANCE = 0xFFFFFFFF
 
 Out = list[Any]
 
@@ -76,15 +75,6 @@ def _pci(node: Node, _process: str, handle: int) -> Out:
     return [{"bus": bus, "pciDeviceId": gpu.pci_device, "busId": gpu.pci_bus_id}]
 
 
-def _memory(node: Node, _process: str, handle: int) -> Out:
-    """Compute instances share the memory of their GPU instance."""
-    gpu, device = handles.device_behind(node, handle)
-    instance = device[0] if device else None
-    total = gpu.memory_mib if instance is None else instance.profile.memory_mib or 0
-    used = node.memory_used(gpu, instance)
-    return [{"total": total << 20, "free": total - used << 20, "used": used << 20}]
-
-
 def _compute_capability(node: Node, _process: str, handle: int) -> Out:
     return list(handles.gpu_behind(node, handle).compute_capability)
 
@@ -92,33 +82,6 @@ def _compute_capability(node: Node, _process: str, handle: int) -> Out:
 def _memory_affinity(node: Node, _process: str, handle: int, _words: int, _scope: int) -> Out:
     handles.gpu_behind(node, handle)
     raise handles.RefusedError(Code.NOT_SUPPORTED)  # as in most virtual machines
-
-
-# --------------------------------------------------------------------------------- processes
-
-
-def _processes(node: Node, _process: str, handle: int) -> Out:
-    gpu, device = handles.device_behind(node, handle)
-    running = node.computing_on(gpu, {device[1].uuid} if device else None)
-    places = {compute.uuid: (instance, compute) for instance, compute in gpu.mig_devices}
-    return [
-        [
-            {
-                "pid": each.pid,
-                "usedGpuMemory": each.memory_mib << 20,
-                **_place(places.get(each.uuid)),
-            }
-            for each in running
-        ]
-    ]
-
-
-def _place(device: MigDevice | None) -> dict[str, int]:
-    """Name a MIG device by its ids, as events and lists of processes do."""
-    if device is None:
-        return {"gpuInstanceId": NO_INSTANCE, "computeInstanceId": NO_INSTANCE}
-    instance, compute = device
-    return {"gpuInstanceId": instance.number, "computeInstanceId": compute.number}
 
 
 # ------------------------------------------------------------------------------------ events
@@ -152,7 +115,7 @@ def _wait(node: Node, _process: str, handle: int, _timeout_ms: int) -> Out:
             "device": handles.GPU | event.gpu,
             "eventType": XID_EVENT,
             "eventData": event.xid,
-            **_place(event.instance),
+            **use_answers.place(event.instance),
         }
     ]
 
@@ -179,10 +142,9 @@ ANSWERS: Mapping[str, Callable[..., Out]] = {
     "nvmlDeviceGetName": _name,
     "nvmlDeviceGetMinorNumber": _minor,
     "nvmlDeviceGetPciInfo_v3": _pci,
-    "nvmlDeviceGetMemoryInfo": _memory,
     "nvmlDeviceGetCudaComputeCapability": _compute_capability,
     "nvmlDeviceGetMemoryAffinity": _memory_affinity,
-    "nvmlDeviceGetComputeRunningProcesses_v3": _processes,
+    **use_answers.READING,
     **mig_answers.READING,
     **compute_answers.READING,
     **WRITING,

@@ -105,19 +105,21 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class CountedRows:
-    """In and out: how many rows the array after it holds; the caller asks first with none."""
+    """In and out: how many rows the array beside it holds; the caller asks first with none."""
 
     ctype: Any
+    rows_first: bool = False
     takes: tuple[Any, ...] = (ctypes.c_void_p, ctypes.c_void_p)
 
     def put(self, raw: Sequence[Any], value: list[Any]) -> Code:
         """Write the rows where they fit; in any case how many there are."""
-        count = ctypes.c_uint.from_address(_address(raw[0]))
+        rows, counted = raw if self.rows_first else reversed(raw)
+        count = ctypes.c_uint.from_address(_address(counted))
         held, count.value = count.value, len(value)
         if held < len(value):
             return Code.INSUFFICIENT_SIZE
         if value:
-            _write_rows(self.ctype, raw[1], value)
+            _write_rows(self.ctype, rows, value)
         return Code.SUCCESS
 
 

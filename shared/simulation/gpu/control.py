@@ -61,14 +61,32 @@ class Control:
         """
         await self._ask({"control": "reboot"})
 
-    async def start_process(self, uuid: str, pid: int, name: str, memory_mib: int = 0) -> None:
+    async def start_process(
+        self,
+        uuid: str,
+        pid: int,
+        name: str,
+        memory_mib: int = 0,
+        *,
+        sm_percent: int = 0,
+        cgroup: str = "",
+    ) -> None:
         """Have a process compute on the GPU or MIG device with this UUID.
+
+        `sm_percent` is how much of the time; `cgroup` its control group, if not one of the host.
 
         Raises:
             FaultError: there is no such device, or it has not so much memory left.
             OSError: the owner is away.
         """
-        process = {"uuid": uuid, "pid": pid, "name": name, "memoryMiB": memory_mib}
+        process = {
+            "uuid": uuid,
+            "pid": pid,
+            "name": name,
+            "memoryMiB": memory_mib,
+            "sm": sm_percent,
+            "cgroup": cgroup,
+        }
         await self._ask({"control": "start", "map": process})
 
     async def end_process(self, pid: int) -> None:

@@ -76,6 +76,7 @@ def _process(process: Process) -> dict[str, Any]:
         "pid": process.pid,
         "name": process.name,
         "memoryMiB": process.memory_mib,
+        "sm": process.sm_percent,
     }
 
 

@@ -1,4 +1,4 @@
-"""The simulated node: answers calls, takes faults, says what it holds. No transport, no clock.
+"""The simulated node: answers calls, takes faults, says what it holds. No transport, no waiting.
 
 The owner process holds one behind its socket, unit tests hold one in the process; both wait and
 delay for it: `ready`, `latency_s` and `strike` say for what.
@@ -6,10 +6,11 @@ delay for it: `ready`, `latency_s` and `strike` say for what.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from shared.nvml.errors import Code
+from shared.runtime import clock
 from shared.simulation.gpu import answers, description, faults, handles, holding, lifecycle
 from shared.simulation.gpu.state import CallFault, Gpu, MigDevice, Node, StuckMode, Xid
 
@@ -29,9 +30,14 @@ class Engine:
     """
 
     def __init__(
-        self, name: str, gpus: tuple[Gpu, ...], latencies: Mapping[str, float] | None = None
+        self,
+        name: str,
+        gpus: tuple[Gpu, ...],
+        latencies: Mapping[str, float] | None = None,
+        *,
+        now_ns: Callable[[], int] = clock.now_ns,
     ) -> None:
-        self._node = Node(name=name, gpus=gpus)
+        self._node = Node(name=name, gpus=gpus, now_us=lambda: now_ns() // 1000)
         self._latencies = dict(latencies or {})
 
     # --------------------------------------------------------------------------------- calls
@@ -100,7 +106,7 @@ class Engine:
         lifecycle.reboot(self._node)
 
     def start_process(self, process: Mapping[str, Any]) -> None:
-        """Have a process compute on a device: {uuid, pid, name, memoryMiB}.
+        """Have a process compute on a device: {uuid, pid, name, memoryMiB, sm, cgroup}.
 
         Raises:
             faults.FaultError: the device or the memory for it is not there.

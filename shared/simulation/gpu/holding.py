@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +10,21 @@ from typing import Any
 from shared.simulation.gpu.faults import FaultError
 from shared.simulation.gpu.state import Gpu, Instance, Node, Process
 
+MOST_PERCENT = 100
+HOST_CGROUP = "/system.slice/gpu.service"  # of what runs outside all pods
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process, and the minor numbers of the GPUs whose device nodes it holds open."""
+    """A process, and the minor numbers of the GPUs whose device nodes it holds open.
+
+    `cgroup` is the path of its control group.
+    """
 
     pid: int
     name: str
     minors: tuple[int, ...]
+    cgroup: str = HOST_CGROUP
 
 
 def holders(node: Node) -> tuple[Holder, ...]:
@@ -29,8 +37,9 @@ def holders(node: Node) -> tuple[Holder, ...]:
     others += [(each.pid, each.name, each.gpu) for each in node.processes]
     for number, name, gpu in others:
         held.setdefault(number, (name, set()))[1].add(gpu)
+    cgroups = {each.pid: each.cgroup for each in node.processes if each.cgroup}
     return tuple(
-        Holder(number, name, tuple(sorted(minors)))
+        Holder(number, name, tuple(sorted(minors)), cgroups.get(number, HOST_CGROUP))
         for number, (name, minors) in sorted(held.items())
     )
 
@@ -53,16 +62,41 @@ def process(node: Node, fields: Mapping[str, Any]) -> Process:
     Raises:
         FaultError: the map is wrong, the device is not there or is full.
     """
-    match dict(fields):
-        case {"uuid": str(uuid), "pid": int(pid), "name": str(name), "memoryMiB": int(memory)}:
-            gpu, instance = _device(node, uuid)
-        case _:
-            raise FaultError(f"process {dict(fields)!r}: write uuid, pid, name and memoryMiB")
+    wanted = _described(fields)
+    gpu, instance = _device(node, wanted.uuid)
     total = gpu.memory_mib if instance is None else instance.profile.memory_mib or 0
     free = total - node.memory_used(gpu, instance)
-    if memory > free:
-        raise FaultError(f"{uuid} has {free} MiB left, process {pid} wants {memory} MiB")
-    return Process(gpu=gpu.index, uuid=uuid, pid=pid, name=name, memory_mib=memory)
+    if wanted.memory_mib > free:
+        raise FaultError(
+            f"{wanted.uuid} has {free} MiB left, process {wanted.pid} wants {wanted.memory_mib} MiB"
+        )
+    return dataclasses.replace(wanted, gpu=gpu.index, since_us=node.now_us())
+
+
+def _described(fields: Mapping[str, Any]) -> Process:
+    """Read the map; on which GPU the device stands is found out afterwards."""
+    match {"sm": 0, "cgroup": "", **fields}:
+        case {
+            "uuid": str(uuid),
+            "pid": int(pid),
+            "name": str(name),
+            "memoryMiB": int(memory),
+            "sm": int(percent),
+            "cgroup": str(cgroup),
+        } if 0 <= percent <= MOST_PERCENT:
+            return Process(
+                gpu=0,
+                uuid=uuid,
+                pid=pid,
+                name=name,
+                memory_mib=memory,
+                sm_percent=percent,
+                cgroup=cgroup,
+            )
+    raise FaultError(
+        f"process {dict(fields)!r}: write uuid, pid, name, memoryMiB,"
+        " and sm as 0 to 100 and cgroup where they matter"
+    )
 
 
 def end(node: Node, pid: int) -> None:

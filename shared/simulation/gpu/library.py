@@ -38,6 +38,7 @@ _OUT_INT = Out(ctypes.c_int)
 
 _MODE = _UINT
 _PLACEMENT = ("start", "size")
+_RUNNING = (_HANDLE, CountedRows(nvml.c_nvmlProcessInfo_t))
 
 Signature = tuple[arguments.Reads | arguments.Writes, ...]
 
@@ -55,7 +56,19 @@ SIGNATURES: Mapping[str, Signature] = {
     "nvmlDeviceGetMemoryInfo": (_HANDLE, Out(nvml.c_nvmlMemory_t)),
     "nvmlDeviceGetCudaComputeCapability": (_HANDLE, _OUT_INT, _OUT_INT),
     "nvmlDeviceGetMemoryAffinity": (_HANDLE, _UINT, Words(), _UINT),
-    "nvmlDeviceGetComputeRunningProcesses_v3": (_HANDLE, CountedRows(nvml.c_nvmlProcessInfo_t)),
+    "nvmlDeviceGetMemoryInfo_v2": (
+        _HANDLE,
+        Out(nvml.c_nvmlMemory_v2_t, version=nvml.nvmlMemory_v2),
+    ),
+    "nvmlDeviceGetComputeRunningProcesses_v3": _RUNNING,
+    "nvmlDeviceGetGraphicsRunningProcesses_v3": _RUNNING,
+    "nvmlDeviceGetMPSComputeRunningProcesses_v3": _RUNNING,
+    "nvmlDeviceGetUtilizationRates": (_HANDLE, Out(nvml.c_nvmlUtilization_t)),
+    "nvmlDeviceGetProcessUtilization": (
+        _HANDLE,
+        CountedRows(nvml.c_nvmlProcessUtilizationSample_t, rows_first=True),
+        In(ctypes.c_ulonglong),
+    ),
     "nvmlDeviceGetMigMode": (_HANDLE, _OUT_UINT, _OUT_UINT),
     "nvmlDeviceSetMigMode": (_HANDLE, _MODE, _OUT_UINT),
     "nvmlDeviceGetMaxMigDeviceCount": (_HANDLE, _OUT_UINT),

@@ -55,9 +55,22 @@ class LocalTransport:
             self._engine.reboot()
             self._changed.notify_all()
 
-    def start_process(self, uuid: str, pid: int, name: str = "python", memory_mib: int = 0) -> None:
-        """Have a process compute on a device."""
-        fields = {"uuid": uuid, "pid": pid, "name": name, "memoryMiB": memory_mib}
+    def start_process(
+        self,
+        uuid: str,
+        pid: int,
+        name: str = "python",
+        memory_mib: int = 0,
+        sm_percent: int = 0,
+    ) -> None:
+        """Have a process compute on a device, for so much of the time."""
+        fields = {
+            "uuid": uuid,
+            "pid": pid,
+            "name": name,
+            "memoryMiB": memory_mib,
+            "sm": sm_percent,
+        }
         with self._changed:
             self._engine.start_process(fields)
 

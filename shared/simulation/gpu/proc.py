@@ -2,6 +2,7 @@
 
     <root>/driver/nvidia-caps/mig-minors        the numbers of the nodes that guard MIG instances
     <root>/<pid>/cmdline, <root>/<pid>/fd/<n>   a process, and the device nodes that it holds open
+    <root>/<pid>/cgroup                         the control group of its container, or of the host
 
 Services that are told to take <root> for /proc see the simulated node's processes only.
 """
@@ -43,6 +44,7 @@ class ProcTree:
         descriptors = self._root / str(holder.pid) / "fd"
         descriptors.mkdir(parents=True)
         (descriptors.parent / "cmdline").write_bytes(holder.name.encode() + b"\0")
+        (descriptors.parent / "cgroup").write_text(f"0::{holder.cgroup}\n", encoding="utf-8")
         paths = ["/dev/nvidiactl", *(f"/dev/nvidia{minor}" for minor in holder.minors)]
         for number, path in enumerate(paths, start=3):
             (descriptors / str(number)).symlink_to(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from shared.nvml.errors import Code
@@ -86,13 +86,20 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process that computes on a GPU, or on the MIG device with this UUID."""
+    """A process that computes on a GPU, or on the MIG device with this UUID, since a moment.
+
+    `sm_percent` is how much of the time it would compute with nobody beside it. `cgroup` is the
+    path of its control group, which says whose it is.
+    """
 
     gpu: int
     uuid: str
     pid: int
     name: str
     memory_mib: int
+    sm_percent: int = 0
+    cgroup: str = ""
+    since_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +166,7 @@ class Node:
 
     name: str
     gpus: tuple[Gpu, ...]
+    now_us: Callable[[], int]
     openings: Counter[str] = field(default_factory=Counter)
     event_sets: dict[int, EventSet] = field(default_factory=dict)
     event_sets_made: int = 0

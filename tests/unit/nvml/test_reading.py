@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.domain.gpu import Gpu
-from shared.nvml import driver, errors, writing
+from shared.nvml import driver, errors, sampling, writing
 from shared.nvml.errors import Code
 from shared.simulation.gpu import answers, install, library
 from tests.suites.nvml_reading import NvmlReading
@@ -96,7 +96,7 @@ def test_every_symbol_that_the_driver_uses_is_simulated() -> None:
         nvml.open()
         watch = nvml.watch()
         for index in range(nvml.count()):
-            nvml.gpu(index)
+            sampling.PynvmlSampler().sample(nvml.gpu(index))
             nvml.add(watch, index)
         nvml.wait(watch, 0)
         nvml.drop(watch)
