@@ -45,13 +45,15 @@ generated: setup ## generated files stand as their sources say
 	$(BIN)/python -m shared.contract.docs --check
 	$(BIN)/python -m shared.contract.chart_file --check
 	$(BIN)/python -m services.rehearsal.schema --check
+	$(BIN)/python -m deploy.dashboards --check
 
 proto: setup ## write the gRPC stubs from the .proto files
 	$(BIN)/python -m shared.kubelet.generate
 
-schema: setup ## write docs/contract from the contract's table, and the schema of stories
+schema: setup ## write docs/contract, the schema of stories and the dashboards from their tables
 	$(BIN)/python -m shared.contract.docs
 	$(BIN)/python -m services.rehearsal.schema
+	$(BIN)/python -m deploy.dashboards
 
 props: setup ## the state machines, long
 	SLICEWIRE_PROPS=long $(BIN)/pytest tests/properties --timeout 3000
@@ -64,6 +66,9 @@ chart: setup ## tests of what helm renders; helm is built from source once: need
 
 kube: setup ## tests on a real Kubernetes, built from source: needs root, Debian and Go
 	$(BIN)/python -m tests.kube
+
+observe: setup ## dashboards, alerts and traces before a real Prometheus and collector
+	$(BIN)/python -m tests.observe
 
 bench: setup ## figures as one JSON object
 	$(BIN)/python -m tests.bench
@@ -78,4 +83,4 @@ lock: setup ## refresh constraints.txt
 clean: ## remove what the verbs made
 	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 
-.PHONY: help setup demo test check fmt lint types imports generated proto schema props e2e chart kube bench gpu lock clean
+.PHONY: help setup demo test check fmt lint types imports generated proto schema props e2e chart kube observe bench gpu lock clean

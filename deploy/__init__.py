@@ -1,0 +1,1 @@
+"""What gets slicewire onto a cluster; in Python only what its dashboards are made of."""

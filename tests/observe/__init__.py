@@ -1,0 +1,1 @@
+"""Tests against the programs that people look at slicewire with: Prometheus, a collector, DCGM."""
