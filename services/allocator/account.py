@@ -39,6 +39,7 @@ def _row(slot: Slot, grant: Grant) -> LedgerRow:
         resource=slot.resource,
         gpu_uuid=slot.device.gpu_uuid,
         state=slot.state,
+        strategy=slot.strategy,
         holder=grant.holder,
         since_ns=grant.at_ns,
         trace=grant.trace,

@@ -1,7 +1,7 @@
 """What the kubelet asks to allocate → a refusal in a sentence, or what the container gets. Pure.
 
-The answer is environment and plain device nodes, which need no help of the container runtime.
-`plugin` writes it as gRPC.
+The answer is environment and plain device nodes, which need no help of the container runtime, and
+under MPS the folders through which a client and its daemon meet. `plugin` writes it as gRPC.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from services.allocator import preference
 from services.allocator.hardware import Device
 from services.allocator.standing import Rules, Slot
-from shared.domain.sharing import AllocationPolicy
+from shared.contract import mps
+from shared.domain.sharing import AllocationPolicy, Strategy
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+MPS_PIPE = "CUDA_MPS_PIPE_DIRECTORY"
 CONTROL_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 
 
@@ -28,10 +30,11 @@ class WithheldError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one container gets: environment, and device nodes as (path inside, path on the host)."""
+    """What one container gets: environment; device nodes and folders as (inside, on the host)."""
 
     envs: Mapping[str, str]
     nodes: tuple[tuple[str, str], ...]
+    folders: tuple[tuple[str, str], ...] = ()
 
 
 def answer(
@@ -46,7 +49,8 @@ def answer(
     `on_host` says where the host has what stands under a path in containers.
 
     Raises:
-        InvalidRequestError: unknown ids, or more slots than the sharing text allows at once.
+        InvalidRequestError: unknown ids, more slots than the sharing text allows at once, or
+            slots of several GPUs under MPS.
         WithheldError: a slot is unhealthy, withheld or retiring.
         NotEnoughGpusError: policy distinct, and two of the slots are on one GPU.
     """
@@ -58,10 +62,14 @@ def answer(
     if rules.policy is AllocationPolicy.DISTINCT:
         gpus = {device.gpu_uuid for device in devices}
         preference.refuse_unless_distinct(len(set(ids)), len(gpus))
-    return Answer(
-        envs={VISIBLE_DEVICES: ",".join(device.uuid for device in devices)},
-        nodes=_nodes(devices, on_host),
-    )
+    envs = {VISIBLE_DEVICES: ",".join(device.uuid for device in devices)}
+    folders: tuple[tuple[str, str], ...] = ()
+    if any(slot.strategy is Strategy.MPS for slot in wanted):
+        _refuse_several_daemons(resource, devices)
+        pipe = f"{mps.ROOT}/{devices[0].gpu_uuid}/{mps.PIPE}"
+        envs[MPS_PIPE] = pipe
+        folders = ((pipe, on_host(pipe)), ("/dev/shm", on_host(f"{mps.ROOT}/{mps.SHM}")))  # noqa: S108  # the client's
+    return Answer(envs=envs, nodes=_nodes(devices, on_host), folders=folders)
 
 
 def _refuse_unknown(resource: str, ids: Sequence[str], slots: Mapping[str, Slot]) -> None:
@@ -79,6 +87,14 @@ def _refuse_more_than_one(resource: str, ids: Sequence[str], rules: Rules) -> No
         raise InvalidRequestError(
             f"{resource}: {len(ids)} slots requested, the limit is 1, because"
             f" {rules.one_only} is true; request 1 (more slots give no more of the GPU)"
+        )
+
+
+def _refuse_several_daemons(resource: str, devices: Sequence[Device]) -> None:
+    if len(devices) > 1:
+        raise InvalidRequestError(
+            f"{resource}: slots of {len(devices)} GPUs requested, but each GPU has an MPS daemon of"
+            " its own and a container can be the client of one; request 1"
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shared.domain.sharing import Strategy
 from shared.domain.slots import Holder
 
 Key = tuple[str, str]  # (resource, slot id)
@@ -17,7 +18,8 @@ class Grant:
     """A slot that somebody has. No `holder` yet and no `rivals`: handed out, pod not known.
 
     `rivals` are all holders of several pods that the last List named at once; `missed_ns` is when
-    a List first failed to show the grant.
+    a List first failed to show the grant. `strategy` is how the device is shared with its holder,
+    for as long as it holds the slot; None where nobody has seen it handed out.
     """
 
     resource: str
@@ -27,6 +29,7 @@ class Grant:
     holder: Holder | None = None
     rivals: tuple[Holder, ...] = ()
     missed_ns: int = 0
+    strategy: Strategy | None = None
 
     @property
     def key(self) -> Key:

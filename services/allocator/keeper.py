@@ -12,13 +12,14 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from services.allocator import account, ledger, standing
+from services.allocator import account, forms, ledger, standing
 from services.allocator.checkpoint import Checkpoint
 from services.allocator.grants import Listed
 from services.allocator.ledger import Change, State
 from services.allocator.standing import Standing
 from services.allocator.told import Told
 from shared.contract.messages import Fact, FactKind, Hold, Inventory, Ledger, Stamp
+from shared.contract.mps import HeldForms
 from shared.runtime import clock
 from shared.telemetry import spans
 
@@ -28,12 +29,13 @@ BURST_S = 0.02  # Allocate calls of one pod come together; one derivation serves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlets:
-    """Where news go: ledger and facts to the bus, standings to the endpoints."""
+    """Where news go: ledger and facts to the bus, standings to the endpoints, forms to a file."""
 
     publish: Callable[[Ledger, str], None]
     tell: Callable[[Fact, str], None]
     show: Callable[[Standing, str], None]
     delivered: Callable[[], Awaitable[bool]]  # whether the kubelet has what was shown last
+    held: Callable[[HeldForms], Awaitable[None]]  # to the MPS service
 
 
 class Keeper:
@@ -153,6 +155,8 @@ class Keeper:
         The agent takes what the ledger says with it for certain: so List must have told who has
         what, and the kubelet must have the list on which idle slots no longer are.
         """
+            if state.listed_ns and state.inventory is not None:
+                await self._outlets.held(forms.held(state.grants.values(), state.inventory))
         hold = state.hold
         if hold is None or not (hold.slots or hold.recut) or not state.listed_ns:
             return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from services.allocator import told
+from services.allocator import forms, told
 from services.allocator.grants import Grant, Key, Listed
 from services.allocator.told import Told
 from shared.contract.messages import Hold, Inventory
@@ -57,7 +57,9 @@ def allocated(
     The kubelet does so only with slots that it counts as free, so whoever had one has ended.
     """
     new = {
-        (resource, slot): Grant(resource=resource, slot=slot, at_ns=now_ns, trace=trace)
+        (resource, slot): _as_offered(
+            Grant(resource=resource, slot=slot, at_ns=now_ns, trace=trace), state
+        )
         for slot in slots
     }
     old = [state.grants[key] for key in new if key in state.grants]
@@ -80,7 +82,7 @@ def listed(state: State, rows: Iterable[Listed], asked_ns: int) -> Change:
     named = _by_slot(rows)
     ended = _still_ended(state.ended, named, asked_ns)
     after = {
-        key: grant
+        key: grant if key in state.grants else _as_offered(grant, state)
         for key in {**state.grants, **named}
         if (grant := _after_list(key, state.grants.get(key), named.get(key, ()), ended, asked_ns))
     }
@@ -125,6 +127,12 @@ def rebuilt(before: State, after: State) -> dict[str, int]:
 def doubtful(state: State) -> bool:
     """Whether a holder was missing from the last List, so that another should follow soon."""
     return any(grant.missed_ns and not grant.unresolved for grant in state.grants.values())
+
+
+def _as_offered(grant: Grant, state: State) -> Grant:
+    """A grant that begins now, in the form in which its device is offered now."""
+    shares = state.inventory.shares if state.inventory else ()
+    return replace(grant, strategy=forms.as_offered(grant, shares))
 
 
 def _by_slot(rows: Iterable[Listed]) -> dict[Key, tuple[Holder, ...]]:

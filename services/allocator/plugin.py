@@ -18,7 +18,7 @@ from services.allocator import grant, preference
 from services.allocator.standing import Slot
 from shared.kubelet.v1beta1 import api_grpc, api_pb2
 from shared.runtime import clock, latest
-from shared.telemetry import spans
+from shared.telemetry import catalogue, spans
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 Listing = tuple[tuple[str, str, int | None], ...]  # id, health, NUMA node
@@ -65,6 +65,7 @@ class Plugin(api_grpc.DevicePluginBase):
         if listing == self.listing:
             return
         self.listing = listing
+        self._telemetry.meters.count(catalogue.LISTS, resource=self.resource)
         step = self._telemetry.begin("send list", traceparent)
         self._shown = _Shown(self._shown.number + 1, _message(listing), step)
         for stream in self._streams:
@@ -221,5 +222,8 @@ def _response(answer: grant.Answer) -> api_pb2.ContainerAllocateResponse:
         devices=[
             api_pb2.DeviceSpec(container_path=inside, host_path=host, permissions="rw")
             for inside, host in answer.nodes
+        ],
+        mounts=[
+            api_pb2.Mount(container_path=inside, host_path=host) for inside, host in answer.folders
         ],
     )

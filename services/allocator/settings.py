@@ -7,6 +7,7 @@ import pathlib
 from pydantic import Field
 
 from shared.bus import settings
+from shared.contract import mps
 from shared.runtime import boot
 
 
@@ -32,11 +33,16 @@ class AllocatorSettings(settings.NodeBusSettings):
     dev_stand_in: str = Field(
         default="", description="host device given out for every GPU device, for simulated GPUs"
     )
+    mps_dir: str = Field(
+        default="/run/slicewire/mps", description="folder of the MPS service on the host"
+    )
     list_period_s: float = Field(
         default=2.0, gt=0, description="seconds between two questions who holds what"
     )
     boot_id_path: str = Field(default=boot.KERNEL_BOOT_ID, description="file with the boot id")
 
-    def on_host(self, device: str) -> str:
+    def on_host(self, path: str) -> str:
         """Where the host has what stands under this path in containers."""
-        return self.dev_stand_in or self.dev_root + device
+        if path.startswith(f"{mps.ROOT}/"):
+            return self.mps_dir + path.removeprefix(mps.ROOT)
+        return self.dev_stand_in or self.dev_root + path

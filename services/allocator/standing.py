@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from services.allocator import hardware
+from services.allocator import daemons, forms, hardware
 from services.allocator.grants import Grant, Key
 from services.allocator.hardware import Device
 from services.allocator.ledger import State
@@ -27,6 +27,7 @@ class Slot:
     """One slot of one resource. `trouble` says why it is not handed out, empty if it may be.
 
     `listed` is whether the kubelet sees it: what retires, or is withheld and idle, it does not.
+    `strategy` is how its holder shares the device, or the next one will.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Slot:
     state: SlotState
     listed: bool
     trouble: str
+    strategy: Strategy = Strategy.NONE
 
     @property
     def taken(self) -> bool:
@@ -80,20 +82,34 @@ class Standing:
 def derive(state: State) -> Standing:
     """Say what every slot is, from the state alone."""
     shares = state.inventory.shares if state.inventory else ()
-    known = hardware.devices(state.inventory, confirmed=state.confirmed)
-    hold = _Withholding.of(state.hold, state.grants, known)
+    world = _World(
+        grants=state.grants,
+        known=hardware.devices(state.inventory, confirmed=state.confirmed),
+        forms=forms.offered(shares),
+        daemons=daemons.by_gpu(state.inventory),
+    )
+    hold = _Withholding.of(state.hold, state.grants, world.known)
     slots: dict[str, dict[str, Slot]] = {}
-    for offer in expand.expand(shares, _holders(state.grants)):
-        device = known.get(offer.uuid) or hardware.absent(offer.uuid, offer.gpu_uuid)
-        for slot in _of_offer(offer, device, state.grants, hold):
+    for offer in expand.expand(shares, _holders(state.grants), forms.known(state.grants)):
+        for slot in _of_offer(offer, world, hold):
             slots.setdefault(offer.resource, {})[slot.id] = slot
     for grant in state.grants.values():
         if grant.slot not in slots.get(grant.resource, {}):
             slots.setdefault(grant.resource, {})[grant.slot] = _left_over(
-                grant, known, looked=state.inventory is not None
+                grant, world, looked=state.inventory is not None
             )
     rules = {share.resource: _rules(share) for share in shares}
     return Standing(slots, rules, emptying=hold.busy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _World:
+    """What there is beside the offers: grants, devices, in which forms they are shared."""
+
+    grants: Mapping[Key, Grant]
+    known: Mapping[str, Device]
+    forms: forms.Forms
+    daemons: daemons.Daemons
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,28 +147,34 @@ class _Withholding:
         return cut or slot in self.slots
 
 
-def _of_offer(
-    offer: Offer, device: Device, grants: Mapping[Key, Grant], hold: _Withholding
-) -> Iterable[Slot]:
+def _of_offer(offer: Offer, world: _World, hold: _Withholding) -> Iterable[Slot]:
+    device = world.known.get(offer.uuid) or hardware.absent(offer.uuid, offer.gpu_uuid)
+    form = world.forms.get((offer.uuid, offer.resource), Strategy.NONE)
+    sick = device.trouble or daemons.trouble(world.daemons, device.gpu_uuid, form)
     for slot in offer.slots:
         withheld = hold.covers(slot, device)
-        trouble = device.trouble or (hold.reason if withheld else "")
-        state = _state(grants.get((offer.resource, slot)), device, trouble, retiring=False)
+        trouble = sick or (hold.reason if withheld else "")
+        grant = world.grants.get((offer.resource, slot))
+        state = _state(grant, device, trouble, retiring=False)
         listed = hold.busy or not withheld
-        yield Slot(slot, offer.resource, device, state, listed, trouble)
+        yield Slot(slot, offer.resource, device, state, listed, trouble, form)
     for slot in offer.retiring:
-        trouble = device.trouble or "it is no longer offered and ends with its holder"
-        state = _state(grants.get((offer.resource, slot)), device, trouble, retiring=True)
-        yield Slot(slot, offer.resource, device, state, listed=False, trouble=trouble)
+        yield _ending(world.grants[offer.resource, slot], device, world, retiring=True)
 
 
-def _left_over(grant: Grant, known: Mapping[str, Device], *, looked: bool) -> Slot:
+def _left_over(grant: Grant, world: _World, *, looked: bool) -> Slot:
     """A slot that somebody has and that nothing offers: its device is gone, or not seen yet."""
     uuid = slot_ids.device_of(grant.slot)
-    device = known.get(uuid) or hardware.absent(uuid, uuid, gone=looked)
+    device = world.known.get(uuid) or hardware.absent(uuid, uuid, gone=looked)
+    return _ending(grant, device, world, retiring=looked)
+
+
+def _ending(grant: Grant, device: Device, world: _World, *, retiring: bool) -> Slot:
+    """A slot that is offered no more."""
     trouble = device.trouble or "it is no longer offered and ends with its holder"
-    state = _state(grant, device, trouble, retiring=looked)
-    return Slot(grant.slot, grant.resource, device, state, listed=False, trouble=trouble)
+    state = _state(grant, device, trouble, retiring=retiring)
+    form = forms.of_grant(grant, world.forms)
+    return Slot(grant.slot, grant.resource, device, state, False, trouble, form)
 
 
 def _state(grant: Grant | None, device: Device, trouble: str, *, retiring: bool) -> SlotState:

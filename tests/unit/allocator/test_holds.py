@@ -13,6 +13,7 @@ from services.allocator.ledger import State
 from services.allocator.standing import Standing
 from shared.contract.generation import Generation
 from shared.contract.messages import Fact, Hold, Inventory, Ledger
+from shared.contract.mps import HeldForms
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import MigStrategy, SharingConfig
 from shared.telemetry import spans
@@ -113,6 +114,7 @@ class Desk:
                 tell=self._tell,
                 show=lambda standing, _: self.shown.append(standing),
                 delivered=self._delivered,
+                held=self._held,
             ),
             stamp=hardware.stamp(),
             telemetry=spans.Telemetry("allocator", "node-a"),
@@ -121,6 +123,9 @@ class Desk:
 
     def _tell(self, fact: Fact, traceparent: str) -> None:
         del fact, traceparent
+
+    async def _held(self, forms: HeldForms) -> None:
+        del forms
 
     async def _delivered(self) -> bool:
         await asyncio.sleep(0.01)

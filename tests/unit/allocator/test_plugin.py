@@ -13,6 +13,7 @@ from grpclib import GRPCError, Status, client
 from services.allocator import checkpoint, desk, keeper, plugin
 from services.allocator.ledger import State
 from shared.contract.messages import Fact, FactKind, Inventory, Ledger, SpanRecord
+from shared.contract.mps import HeldForms
 from shared.domain.sharing import AllocationPolicy
 from shared.kubelet import sockets
 from shared.kubelet.v1beta1 import api_grpc, api_pb2
@@ -54,6 +55,7 @@ class Service:
                 tell=lambda fact, _: self.told.facts.append(fact),
                 show=lambda standing, parent: self.plugin.show(standing.listed(GPU), parent),
                 delivered=self._delivered,
+                held=self._held,
             ),
             stamp=hardware.stamp(),
             telemetry=telemetry,
@@ -61,6 +63,9 @@ class Service:
         )
         answers = desk.Desk(self.keeper, telemetry, lambda: None, str)
         self.plugin = plugin.Plugin(GPU, answers, telemetry, self._stream_ended)
+
+    async def _held(self, forms: HeldForms) -> None:
+        del forms
 
     async def _delivered(self) -> bool:
         return True
