@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 
-from services.advertiser import loop
+from services.advertiser import loop, measures
 from services.advertiser.settings import AdvertiserSettings
 from shared.bus import connection, logs, state
+from shared.bus import measures as bus_measures
 from shared.contract import table
 from shared.contract.messages import Hold, Intent, Inventory
 from shared.nvml import driver, threads
@@ -45,6 +46,9 @@ async def serve(settings: AdvertiserSettings, measured: meters.Meters = meters.N
             look_period_s=settings.look_period_s,
             proc=settings.proc_root,
         )
+        writers = {"facts": facts, "spans": spans}
+        telemetry.meters.show(lambda: measures.samples(advertiser.published))
+        telemetry.meters.show(lambda: bus_measures.samples(bus, writers))
         reader: state.StateReader[Intent] = state.StateReader(
             bus, table.bucket("intent"), node, advertiser.on_intent
         )

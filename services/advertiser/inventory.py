@@ -96,15 +96,21 @@ def unseen(state: State) -> Hardware | None:
 
 def health_facts(before: Inventory | None, after: Inventory, now: int) -> tuple[Fact, ...]:
     """One fact for each device whose health differs; a GPU's fact speaks for its MIG devices."""
+    return tuple(
+        _health_fact(after.stamp, gpu.uuid, uuid, verdict, now)
+        for gpu, uuid, verdict in health_changes(before, after)
+    )
+
+
+def health_changes(before: Inventory | None, after: Inventory) -> list[tuple[Gpu, str, Health]]:
+    """Each device whose health differs, with its GPU; a GPU stands for its MIG devices."""
     former = {gpu.uuid: gpu for gpu in before.gpus} if before else {}
-    facts: list[Fact] = []
-    for gpu in after.gpus:
-        if gpu.uuid in former:
-            facts += [
-                _health_fact(after.stamp, gpu.uuid, uuid, verdict, now)
-                for uuid, verdict in _changed(former[gpu.uuid], gpu)
-            ]
-    return tuple(facts)
+    return [
+        (gpu, uuid, verdict)
+        for gpu in after.gpus
+        if gpu.uuid in former
+        for uuid, verdict in _changed(former[gpu.uuid], gpu)
+    ]
 
 
 def _judged(state: State, hardware: Hardware, now: int) -> tuple[Gpu, ...]:

@@ -31,7 +31,7 @@ from shared.domain.gpu import Hardware
 from shared.nvml import capabilities, errors
 from shared.nvml.port import GpuEvent
 from shared.runtime import clock, files
-from shared.telemetry import spans
+from shared.telemetry import catalogue, spans
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +91,11 @@ class Loop:
         self._events: list[GpuEvent] = []
         self._said = ""  # the last complaint: the same one again is no news
         self._wake = asyncio.Event()
+
+    @property
+    def published(self) -> Inventory | None:
+        """The newest inventory that the bus was given."""
+        return self._state.published
 
     def on_intent(self, received: bus_state.Received[Intent]) -> None:
         """Take the newest intent; the next look applies it."""
@@ -188,6 +193,9 @@ class Loop:
         verdicts = self._state.verdicts
         for event in events:
             if event.xid and event.gpu_uuid:
+                self._telemetry.meters.count(
+                    catalogue.GPU_XIDS, uuid=event.gpu_uuid, xid=str(event.xid)
+                )
                 verdicts = health.after_xid(
                     verdicts,
                     hardware,
@@ -220,6 +228,10 @@ class Loop:
         )
 
     def _tell(self, content: Inventory, step: spans.Step) -> None:
+        for _, uuid, verdict in inventory.health_changes(self._state.published, content):
+            self._telemetry.meters.count(
+                catalogue.GPU_HEALTH_CHANGES, uuid=uuid, state=verdict.state
+            )
         for fact in inventory.health_facts(self._state.published, content, clock.now_ns()):
             log.warning(fact.sentence, extra={"trace": step.trace_id})
             self._outlets.tell(fact, step.traceparent)

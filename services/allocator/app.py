@@ -11,11 +11,12 @@ from services.allocator import desk as desks
 from services.allocator import endpoint as endpoint_
 from services.allocator import endpoints as endpoints_
 from services.allocator import folder as folders
-from services.allocator import handover, ledger, pod_resources, sources
+from services.allocator import handover, held, ledger, measures, pod_resources, sources
 from services.allocator import keeper as keepers
 from services.allocator import plugin as plugins
 from services.allocator.settings import AllocatorSettings
 from shared.bus import connection, logs, state
+from shared.bus import measures as bus_measures
 from shared.bus.connection import Bus
 from shared.contract import table
 from shared.contract.messages import Hold, Inventory, Ledger
@@ -64,6 +65,9 @@ class Allocator:
         self._facts = logs.FactWriter(bus, node)
         self._spans = logs.SpanWriter(bus, node, SERVICE)
         telemetry.sink = self._spans.add
+        telemetry.meters.show(lambda: measures.samples(self._keeper.published))
+        writers = {"facts": self._facts, "spans": self._spans}
+        telemetry.meters.show(lambda: bus_measures.samples(bus, writers))
         self._checkpoint = checkpoint
         self._endpoints = endpoints_.Endpoints(self._endpoint)
         self._folder = folders.Folder(settings.device_plugins_dir, self._endpoints.wake)

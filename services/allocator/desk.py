@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from services.allocator import grant, preference
 from services.allocator.keeper import Keeper
 from services.allocator.standing import Rules
-from shared.telemetry import spans
+from shared.runtime import clock
+from shared.telemetry import catalogue, spans
 
 UNRULED = Rules()
 MOST_NAMED = 16  # slots named in a span; their count is always there
@@ -62,7 +63,7 @@ class Desk:
         Raises:
             InvalidRequestError, WithheldError, NotEnoughGpusError: with a sentence for the pod.
         """
-        step = self._telemetry.begin("allocate slots")
+        step, began = self._telemetry.begin("allocate slots"), clock.loop_time()
         standing = self._keeper.standing
         rules = standing.rules.get(resource, UNRULED)
         slots = standing.slots.get(resource, {})
@@ -86,5 +87,11 @@ class Desk:
         finally:
             links = (self._keeper.traceparent,)
             self._telemetry.end(step, attributes=attributes, error=error, links=links)
+            self._telemetry.meters.time(
+                catalogue.ALLOCATE_DURATION,
+                clock.loop_time() - began,
+                resource=resource,
+                outcome="refused" if error else "granted",
+            )
         self._on_granted()
         return answers

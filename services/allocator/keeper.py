@@ -21,7 +21,7 @@ from services.allocator.told import Told
 from shared.contract.messages import Fact, FactKind, Hold, Inventory, Ledger, Stamp
 from shared.contract.mps import HeldForms
 from shared.runtime import clock
-from shared.telemetry import spans
+from shared.telemetry import catalogue, spans
 
 log = logging.getLogger(__name__)
 BURST_S = 0.02  # Allocate calls of one pod come together; one derivation serves them all
@@ -63,6 +63,7 @@ class Keeper:
         self._published: Ledger | None = None
         self._wake = asyncio.Event()
         self._wake.set()
+        telemetry.meters.count(catalogue.CONFLICTS, 0)
 
     @property
     def standing(self) -> Standing:
@@ -72,6 +73,11 @@ class Keeper:
         for a new derivation; `run` makes it.
         """
         return self._standing
+
+    @property
+    def published(self) -> Ledger | None:
+        """The newest ledger that the bus was given."""
+        return self._published
 
     @property
     def traceparent(self) -> str:
@@ -106,6 +112,7 @@ class Keeper:
 
     def registered(self, resource: str) -> None:
         """Tell that the kubelet knows our endpoint of a resource."""
+        self._telemetry.meters.count(catalogue.REGISTRATIONS, resource=resource)
         self._tell(
             Told(
                 kind=FactKind.REGISTERED,
@@ -194,6 +201,8 @@ class Keeper:
 
     def _tell(self, told: Told, traceparent: str = "") -> None:
         self._facts += 1
+        if told.kind is FactKind.CONFLICT:
+            self._telemetry.meters.count(catalogue.CONFLICTS)
         gpus = {
             slot.device.gpu_uuid
             for slot_id in told.slots

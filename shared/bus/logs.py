@@ -82,6 +82,11 @@ class FactWriter:
         """How many facts were lost: too many while away, or refused."""
         return self._outlet.dropped
 
+    @property
+    def waiting(self) -> int:
+        """How many facts wait to be sent."""
+        return len(self._facts)
+
     def publish(self, fact: Fact, traceparent: str = "") -> None:
         """Take a fact; while the bus is away the oldest go first."""
         self._outlet.dropped += len(self._facts) == KEPT_FACTS
@@ -116,6 +121,11 @@ class SpanWriter:
     def dropped(self) -> int:
         """How many entries were lost: spans that were too many while away, batches refused."""
         return self._outlet.dropped
+
+    @property
+    def waiting(self) -> int:
+        """How many spans wait to be sent."""
+        return len(self._spans)
 
     def add(self, span: SpanRecord) -> None:
         """Take a span; while the bus is away the oldest go first."""

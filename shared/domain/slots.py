@@ -6,9 +6,11 @@ The ids are NVIDIA's, so pods and exporters that parse them keep working.
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
 
 SEPARATOR = "::"
+_LEGACY = re.compile(r"MIG-(?P<gpu>GPU-[^/]+)/(?P<gi>\d+)/(?P<ci>\d+)")
 
 
 def slot_id(uuid: str, replica: int) -> str:
@@ -25,6 +27,15 @@ def replica_of(slot: str) -> int | None:
     """Return the replica number of a shared slot, None for a whole device's slot."""
     _, separator, replica = slot.partition(SEPARATOR)
     return int(replica) if separator else None
+
+
+def legacy_instance(device: str) -> tuple[str, int, int] | None:
+    """GPU UUID, GPU and compute instance of a MIG device named as drivers before R470 did.
+
+    None for any other name: `MIG-<uuid>` says nothing of its GPU.
+    """
+    match = _LEGACY.fullmatch(device)
+    return (match["gpu"], int(match["gi"]), int(match["ci"])) if match else None
 
 
 def slot_order(slot: str) -> tuple[str, int]:

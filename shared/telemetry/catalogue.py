@@ -293,9 +293,9 @@ MIG_CHANGE_DURATION = Instrument(
     labels=("outcome",),
     unit="s",
     buckets=(0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0),
-    says="changes of a node's MIG layout, from the first demand to their end; outcome `success`"
-    " or `failed`",
-    bound="2, 14 lines each",
+    says="changes of a node's MIG layout, from the first demand to their end; outcome `success`,"
+    " `failed`, or `abandoned` where it was no longer wanted",
+    bound="3, 14 lines each",
 )
 MIG_WRITES = Instrument(
     name="slicewire.mig.writes",
@@ -324,8 +324,9 @@ RECONFIGURATION_DURATION = Instrument(
     labels=("kind", "outcome"),
     unit="s",
     buckets=(0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0),
-    says="changes of a node from the label or ConfigMap event to the new allocatable being seen;"
-    " kind `sharing` or `mig`, outcome `success` or `failed`",
+    says="changes of a node from the label or ConfigMap event to its end: for kind `sharing` the"
+    " ledger with the new slots, for `mig` the new devices in the node's allocatable; outcome"
+    " `success` or `failed`. A change that a leader inherits is not timed",
     bound="4, 16 lines each",
 )
 EVICTIONS = Instrument(
@@ -349,8 +350,8 @@ NODES = Instrument(
     kind=Kind.GAUGE,
     services=_CONTROLLER,
     labels=("state",),
-    says="nodes that the leader knows, each counted once: `failed`, `changing`, `silent` (it"
-    " told nothing yet, or for an hour), else `ready`",
+    says="nodes that the leader knows, each counted once: `failed`, `changing`, `silent` (its"
+    " advertiser has told nothing yet), else `ready`",
     bound="4",
 )
 CONFIG_REFUSED = Instrument(
@@ -390,7 +391,7 @@ WATCH_RESTARTS = Instrument(
     kind=Kind.COUNTER,
     services=_CONTROLLER,
     labels=("watch",),
-    says="watches that began anew, with a List",
+    says="watches that an error cut, or the server refused, and that began anew",
     bound="one a watch (3)",
 )
 LEADER = Instrument(

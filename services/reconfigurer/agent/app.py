@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 
-from services.reconfigurer.agent import executor, journal, looking, loop, reboot
+from services.reconfigurer.agent import executor, journal, looking, loop, measures, reboot
 from services.reconfigurer.agent.memory import Memory
 from services.reconfigurer.agent.settings import AgentSettings
 from services.reconfigurer.agent.view import SECOND, Limits
 from shared.bus import connection, logs, state
+from shared.bus import measures as bus_measures
 from shared.contract import messages, table
 from shared.contract.messages import Hold, Intent, Inventory, Ledger, Progress
 from shared.nvml import changes, driver, reset, threads, writing
@@ -36,6 +37,8 @@ async def serve(settings: AgentSettings, measured: meters.Meters = meters.NOTHIN
         )
         hold: state.StateWriter[Hold] = state.StateWriter(bus, table.bucket("hold"), node)
         agent = await _agent(settings, bus, telemetry, hold, progress)
+        telemetry.meters.show(lambda: measures.samples(agent.said))
+        telemetry.meters.show(lambda: bus_measures.samples(bus, {"spans": sent}))
         intents: state.StateReader[Intent] = state.StateReader(
             bus, table.bucket("intent"), node, agent.on_intent
         )

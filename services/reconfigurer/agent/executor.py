@@ -26,13 +26,14 @@ from shared.geometry.board import Board, Profile
 from shared.nvml import clients, errors
 from shared.nvml.clients import Client
 from shared.nvml.port import GpuInstance, ModeSet
-from shared.telemetry import spans
+from shared.telemetry import catalogue, spans
 
 SPANS = {
     steps.Destroy: "destroy instance",
     steps.Switch: "switch MIG mode",
     steps.Create: "create instance",
 }
+CALLS = {steps.Destroy: "destroy", steps.Switch: "mode", steps.Create: "create"}  # in metrics
 TOGGLES_WITHOUT_RESET = (9, 0)  # compute capability of Hopper
 Note = Callable[[str], Awaitable[None]]  # keeps a step before it is made
 
@@ -162,6 +163,7 @@ class Executor:
         finally:
             attributes: dict[str, spans.Attribute] = {"gpu": sight.uuid, "step": str(step)}
             self._telemetry.end(span, attributes=attributes, error=error)
+            self._count(CALLS[type(step)], error)
 
     async def _switch(self, gpu: Gpu, step: steps.Switch, traceparent: str) -> None:
         """Set the mode; where it stays pending, everybody lets NVML go and the GPU is reset."""
@@ -196,6 +198,11 @@ class Executor:
             raise _StoppedError(Reason.REBOOT_REQUIRED, error) from failure
         finally:
             self._telemetry.end(span, attributes={"gpu": gpu.uuid}, error=error)
+            self._count("reset", error)
+
+    def _count(self, call: str, error: str) -> None:
+        outcome = "refused" if error else "done"
+        self._telemetry.meters.count(catalogue.MIG_WRITES, call=call, outcome=outcome)
 
     async def _read_back(self, plan: GpuPlan) -> None:
         sight = await self._sight(plan.uuid)

@@ -93,6 +93,11 @@ class Loop:
         self._hold: Hold | None = None
         self._wake = asyncio.Event()
 
+    @property
+    def said(self) -> Progress | None:
+        """The newest progress that the bus was given."""
+        return self._said
+
     def on_intent(self, received: Received[Intent]) -> None:
         """Take the newest intent."""
         self._intent = received

@@ -1,4 +1,4 @@
-"""Two memories, one after the other → the spans of what has ended between them.
+"""Two memories, one after the other → the spans and durations of what has ended between them.
 
 Every span of a change is a child of the intent's, whose trace the memory keeps: so it is one trace
 over a restart of the agent. `loop` calls it when a memory has been written.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from services.reconfigurer.agent import words
 from services.reconfigurer.agent.memory import Change, Memory
-from shared.telemetry import spans
+from shared.telemetry import catalogue, spans
 
 
 def tell(telemetry: spans.Telemetry, before: Memory, after: Memory) -> None:
@@ -46,4 +46,15 @@ def _ended(telemetry: spans.Telemetry, former: Change, after: Memory) -> None:
         "generation": str(former.generation),
         "step": former.step,
     }
-    telemetry.end(step, attributes=attributes, error=error)
+    span = telemetry.end(step, attributes=attributes, error=error)
+    telemetry.meters.time(
+        catalogue.MIG_CHANGE_DURATION,
+        (span.end_ns - span.start_ns) / 1e9,
+        outcome=_outcome(former, failed=failure is not None),
+    )
+
+
+def _outcome(former: Change, *, failed: bool) -> str:
+    if failed:
+        return "failed"
+    return "abandoned" if former.abandoned else "success"
