@@ -1,0 +1,139 @@
+"""What is known of one node, and what follows from it for one resource."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shared.contract.messages import Intent, Inventory, Ledger, LedgerRow, Phase, Progress
+from shared.contract.waiting import NodeFact
+from shared.domain.gpu import Gpu
+from shared.domain.sharing import Share
+from shared.domain.slots import SlotState
+from shared.geometry import builtin, profiles
+from shared.geometry.board import Board
+from shared.sharing import names
+
+CHANGING = frozenset({Phase.PREPARE, Phase.HOLDING, Phase.APPLYING, Phase.REBOOTING})
+TAKEN = frozenset({SlotState.HELD, SlotState.GRANTED, SlotState.RETIRING})
+MIG = names.mig_resource("")  # how the resources of MIG profiles begin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slots:
+    """Slots of one resource on one node; `sick` and `withheld` are those that are unhealthy."""
+
+    free: int = 0
+    taken: int = 0
+    retiring: int = 0  # of those taken: nobody gets them afterwards
+    sick: int = 0
+    withheld: int = 0
+    lost: int = 0
+
+    @property
+    def total(self) -> int:
+        """All that a device of the node still has."""
+        return self.free + self.taken + self.sick + self.withheld
+
+    @property
+    def capacity(self) -> int:
+        """How many pods could have at a time."""
+        return self.total - self.retiring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """The newest messages about one node, None for what nobody has said."""
+
+    name: str
+    intent: Intent | None = None
+    inventory: Inventory | None = None
+    ledger: Ledger | None = None
+    progress: Progress | None = None
+    fact: NodeFact | None = None
+
+    @property
+    def changing(self) -> bool:
+        """Whether its MIG layout is being changed, or the kubelet has yet to report the new one."""
+        phase = self.progress.phase if self.progress else Phase.IDLE
+        return phase in CHANGING or (self.fact is not None and self.fact.changing)
+
+    @property
+    def lags(self) -> bool:
+        """Whether its services have yet to answer the newest intent."""
+        if self.intent is None or self.inventory is None:
+            return False
+        wanted = self.intent.stamp.generation
+        answered = {self.inventory.stamp.generation}
+        if self.ledger is not None:
+            answered.add(self.ledger.stamp.generation)
+        return answered != {wanted}
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Its GPUs."""
+        return self.inventory.gpus if self.inventory else ()
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """What its devices are to offer."""
+        return self.inventory.shares if self.inventory else ()
+
+    @property
+    def rows(self) -> tuple[LedgerRow, ...]:
+        """Slots that somebody has."""
+        rows = self.ledger.rows if self.ledger else ()
+        return tuple(row for row in rows if row.state in TAKEN)
+
+    @property
+    def served(self) -> frozenset[str]:
+        """Names of all resources that it offers."""
+        offered = {share.resource for share in self.shares if share.replicas}
+        counts = self.ledger.counts if self.ledger else ()
+        return frozenset(offered | {each.resource for each in counts if each.counts.total})
+
+    def slots(self, resource: str) -> Slots:
+        """Count its slots of a resource."""
+        sick = {gpu.uuid for gpu in self.gpus if not gpu.health.usable}
+        found: Counter[str] = Counter()
+        for each in self.ledger.counts if self.ledger else ():
+            if each.resource == resource:
+                counts = each.counts
+                withheld = self.changing and each.gpu_uuid not in sick
+                found["withheld" if withheld else "sick"] += counts.unhealthy
+                found["free"] += counts.free
+                found["taken"] += counts.held + counts.granted + counts.retiring
+                found["retiring"] += counts.retiring
+                found["lost"] += counts.lost
+        return Slots(**found)
+
+    def offers(self, resource: str) -> Iterator[Share]:
+        """Devices that are to offer a resource."""
+        return (share for share in self.shares if share.resource == resource and share.replicas)
+
+    def will_have(self, resource: str) -> bool:
+        """Whether the layout that is being made has instances of a MIG resource."""
+        profile = profile_of(resource)
+        if not self.changing or self.intent is None or not profile:
+            return False
+        if self.intent.mig_rows:
+            wanted = {share.profile for row in self.intent.mig_rows for share in row.shares}
+            return profile in {profiles.gpu_instance(each) for each in wanted}
+        return any(
+            profile in dict(layout.counts)
+            for board in self.boards.values()
+            if (layout := builtin.wanted(self.intent.mig_config, board))
+        )
+
+    @property
+    def boards(self) -> dict[str, Board]:
+        """What its GPUs can be cut into, by UUID."""
+        told = self.progress.boards if self.progress else ()
+        return {uuid: each.board for each in told for uuid in each.gpus}
+
+
+def profile_of(resource: str) -> str:
+    """The MIG profile behind a resource's name, empty for any other resource."""
+    name = resource.removesuffix(names.SHARED_SUFFIX)
+    return profiles.spelling(name) if name.startswith(MIG) else ""

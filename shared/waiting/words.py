@@ -1,0 +1,108 @@
+"""The sentences: what a tired person reads at night, so each says what happened and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from shared.contract.messages import Phase
+from shared.contract.waiting import NodeFact, Request
+from shared.domain import slots
+from shared.geometry.board import words as multiset
+from shared.sharing import suggest
+from shared.waiting.node import NodeView
+from shared.waiting.reasons import Proposal
+
+MOST_NAMED = 3
+MOST = "has at most"
+SILENT = "its allocator has not registered it with the kubelet"
+
+
+def some(names: Collection[str]) -> str:
+    """Name a few, and say how many there are besides."""
+    shown = ", ".join(sorted(names)[:MOST_NAMED])
+    more = len(names) - MOST_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def asked(requests: Iterable[Request]) -> str:
+    """What a pod asks for, as people write it."""
+    return " and ".join(f"{each.count} {each.resource}" for each in requests) or "nothing"
+
+
+def holders(views: Iterable[NodeView], resource: str) -> str:
+    """Say which pods hold slots of a resource."""
+    pods = {
+        row.holder.pod_key if row.holder else "a pod not known yet"
+        for view in views
+        for row in view.rows
+        if row.resource == resource
+    }
+    return f"held by {some(pods)}" if pods else ""
+
+
+def sick(view: NodeView, resource: str) -> str:
+    """Say what is wrong with the devices that offer a resource."""
+    devices = {share.uuid for share in view.offers(resource)}
+    devices |= {slots.device_of(row.slot) for row in view.rows if row.resource == resource}
+    said = [
+        f"GPU {gpu.index} is {gpu.health.state}: {gpu.health.reason}"
+        for gpu in view.gpus
+        if not gpu.health.usable
+    ]
+    said += [
+        f"{gpu.index}:{each.index} {each.profile} is {each.health.state}: {each.health.reason}"
+        for gpu in view.gpus
+        for each in gpu.mig_devices
+        if gpu.health.usable and not each.health.usable and each.uuid in devices
+    ]
+    return "; ".join(said) or "its devices are not confirmed yet"
+
+
+def change(view: NodeView) -> str:
+    """Say where the change of a node stands."""
+    progress, intent = view.progress, view.intent
+    if progress is not None and view.changing:
+        layout = intent.mig_config if intent else ""
+        said = f"{progress.phase}: {progress.sentence}"
+        if progress.phase is Phase.SUCCESS:
+            said = "the kubelet has yet to report it"
+        return f"layout {layout or 'as it is'}, {said}"
+    generation = intent.stamp.generation if intent else ""
+    return f"its services have yet to answer generation {generation}"
+
+
+def instead(served: Collection[str]) -> str:
+    """Say what a node offers in place of what was asked for."""
+    return f"offers {some(served)}" if served else "offers nothing"
+
+
+def meant(resource: str, served: Iterable[str]) -> str:
+    """Suggest the name that was meant, empty where none comes near."""
+    names = set(served)
+    twins = (f"{resource}.shared", resource.removesuffix(".shared"))
+    twin = next((each for each in twins if each != resource and each in names), "")
+    return f'did you mean "{twin}"?' if twin else suggest.did_you_mean(resource, names)
+
+
+def closed(fact: NodeFact) -> str:
+    """Say what keeps the scheduler off a node that has free slots."""
+    if fact.schedulable is False:
+        return "cordoned, not by slicewire"
+    return f"tainted with {fact.tainted}" if fact.tainted else ""
+
+
+def proposed(proposal: Proposal) -> str:
+    """Say what a MIG layout would do, in the words of a plan."""
+    parts = [
+        f"{verb} {', '.join(places)}"
+        for verb, places in (
+            ("keeps", proposal.kept),
+            ("destroys idle", proposal.destroyed),
+            ("creates", proposal.created),
+        )
+        if places
+    ]
+    mode = ["turns MIG mode on"] if proposal.enables else []
+    did = ", ".join([*mode, *parts, "evicts nobody"])
+    layout = multiset(dict(proposal.layout))
+    return f"MIG layout {layout} on {proposal.node} GPU {proposal.gpu} would give it: {did}"

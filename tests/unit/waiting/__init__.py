@@ -1,0 +1,1 @@
+"""Why a pod does not run."""

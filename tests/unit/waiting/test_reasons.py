@@ -1,0 +1,251 @@
+"""Each reason of the closed list, as one pod and a few nodes show it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from shared.contract.generation import Generation
+from shared.contract.messages import Phase
+from shared.contract.waiting import Request
+from shared.waiting.reasons import NEAREST, Reason
+from tests.unit.waiting import world
+from tests.unit.waiting.world import GPU, SHARED, asked, cut, node, pod
+
+SMALL = "nvidia.com/mig-1g.10gb"
+
+
+def test_the_order_has_every_reason_once() -> None:
+    """What the list says is what the order compares."""
+    assert sorted(NEAREST) == sorted(Reason)
+
+
+def test_a_name_that_is_shared_elsewhere() -> None:
+    """U105: nvidia.com/gpu is asked for, nvidia.com/gpu.shared is what there is."""
+    found = asked(pod(), node(resource=SHARED, free=8))
+    assert found.reason is Reason.NO_SUCH_RESOURCE
+    assert found.hint == 'did you mean "nvidia.com/gpu.shared"?'
+    assert [(each.node, each.hint) for each in found.nodes] == [
+        ("gpu-a", "offers nvidia.com/gpu.shared")
+    ]
+
+
+def test_a_name_that_nobody_has() -> None:
+    """A profile that is written wrong is answered with the nearest one."""
+    found = asked(pod(resource="nvidia.com/mig-1g.11gb"), cut(("1g.10gb", 0, ""), enabled=True))
+    assert found.reason is Reason.NO_SUCH_RESOURCE
+    assert found.hint == 'did you mean "nvidia.com/mig-1g.10gb"?'
+
+
+def test_what_only_retires_is_offered_no_more() -> None:
+    """A resource that was renamed has holders, and nobody gets a slot after them."""
+    found = asked(pod(), node(retiring=3))
+    assert found.reason is Reason.NO_SUCH_RESOURCE
+    assert found.nodes[0].hint == "no longer offered; 3 end with their holders"
+
+
+def test_all_held_names_who_has_them() -> None:
+    """A few by name, the others by number."""
+    found = asked(pod(), node(held=["ml/a", "ml/b"]), node("gpu-b", held=["x/c", "x/d"]))
+    assert found.reason is Reason.ALL_HELD
+    assert found.sentence == "all 4 slots of nvidia.com/gpu are held"
+    assert found.hint == "held by ml/a, ml/b, x/c and 1 more"
+
+
+def test_some_are_free_and_more_are_wanted() -> None:
+    """What is held is in the way, not what is free."""
+    found = asked(pod(4), node(free=2, held=["ml/a", "ml/b"]))
+    assert found.reason is Reason.ALL_HELD
+    assert found.sentence == "2 of 4 slots of nvidia.com/gpu are free, 4 are wanted"
+
+
+def test_sick_devices_have_what_is_missing() -> None:
+    """Were they well, the pod would run; a node where all is held does not change that."""
+    found = asked(pod(), node(unhealthy=4, sick=True), node("gpu-b", held=["ml/a"]))
+    assert found.reason is Reason.UNHEALTHY
+    assert found.sentence == "4 slots of nvidia.com/gpu on gpu-a are withdrawn with their devices"
+    assert found.hint == "GPU 0 is sick: XID 79"
+    assert [each.reason for each in found.nodes] == [Reason.UNHEALTHY, Reason.ALL_HELD]
+
+
+def test_more_than_any_node_has() -> None:
+    """However long it waits: the largest node says how much would do."""
+    found = asked(pod(9), node(held=["ml/a"] * 8), node("gpu-b", free=4))
+    assert found.reason is Reason.REQUEST_TOO_LARGE
+    assert found.hint == "ask for 8 or less: that is all of the largest node"
+
+
+def test_more_than_one_where_the_text_refuses_it() -> None:
+    """failRequestsGreaterThanOne counts in each container, whatever is free."""
+    strict = node(free=8, share={"fail_requests_greater_than_one": True})
+    found = asked(pod(2), strict)
+    assert found.reason is Reason.REQUEST_TOO_LARGE
+    assert "failRequestsGreaterThanOne is true: ask for 1" in found.hint
+    assert asked(pod(2, largest=1), strict).reason is Reason.NOT_OURS
+
+
+def test_free_on_many_nodes_and_enough_on_none() -> None:
+    """Slots of two nodes are not one pod's."""
+    views = [node(name, free=3, held=["ml/a"]) for name in ("gpu-a", "gpu-b")]
+    found = asked(pod(4), *views)
+    assert found.reason is Reason.FRAGMENTED
+    assert found.sentence == "6 slots of nvidia.com/gpu are free, 4 on no node"
+
+
+def test_a_large_instance_is_free_and_a_small_one_is_asked_for() -> None:
+    """The answer is that of a plan: what stays, what goes, what comes; nobody is evicted."""
+    found = asked(pod(resource=SMALL), cut(("3g.40gb", 0, ""), ("3g.40gb", 4, "ml/a")))
+    assert found.reason is Reason.FRAGMENTED
+    assert found.sentence == f"{SMALL}: there is room on gpu-a, cut into other profiles"
+    assert found.hint.startswith("MIG layout 3g.40gb + 1g.10gb on gpu-a GPU 0 would give it: keeps")
+    assert "3g.40gb at 4" in found.hint
+    assert "destroys idle 3g.40gb at 0, creates 1g.10gb at" in found.hint
+    assert found.hint.endswith("evicts nobody")
+
+
+def test_room_beside_what_is_held_is_proposed_too() -> None:
+    """All of the profile are held: that is the reason, and a layout would help."""
+    view = cut(("1g.10gb", 0, "ml/a"), ("3g.40gb", 4, ""))
+    found = asked(pod(resource=SMALL), view)
+    assert found.reason is Reason.ALL_HELD
+    assert found.proposal is not None
+    assert found.proposal.kept == ("1g.10gb at 0", "3g.40gb at 4")
+    assert found.hint.startswith("held by ml/a; MIG layout 3g.40gb + 1g.10gb + 1g.10gb on gpu-a")
+
+
+def test_no_room_beside_what_is_held() -> None:
+    """Seven of seven are held: there is nothing to propose."""
+    full = cut(*(("1g.10gb", start, f"ml/{start}") for start in range(7)))
+    found = asked(pod(resource=SMALL), full)
+    assert found.reason is Reason.ALL_HELD
+    assert found.proposal is None
+
+
+def test_a_card_that_is_not_cut_yet() -> None:
+    """A layout of the idle card is proposed, with the mode that it needs."""
+    found = asked(pod(resource=SMALL), cut(enabled=False))
+    assert found.reason is Reason.NO_SUCH_RESOURCE
+    assert "turns MIG mode on, creates 1g.10gb" in found.hint
+
+
+@pytest.mark.parametrize("phase", [Phase.PREPARE, Phase.HOLDING, Phase.APPLYING, Phase.REBOOTING])
+def test_the_layout_that_is_being_made_has_it(phase: Phase) -> None:
+    """U107: instances are on their way, so nobody need do anything."""
+    view = cut(("3g.40gb", 0, "ml/a"), phase=phase)
+    view = dataclasses.replace(view, intent=world.intent("gpu-a", mig_config="all-1g.10gb"))
+    found = asked(pod(resource=SMALL), view)
+    assert found.reason is Reason.RECONFIGURING
+    assert found.hint == f"layout all-1g.10gb, {phase}: it is so"
+
+
+def test_a_layout_that_is_being_made_without_it() -> None:
+    """What comes is something else."""
+    view = cut(("7g.80gb", 0, "ml/a"), phase=Phase.HOLDING)
+    view = dataclasses.replace(view, intent=world.intent("gpu-a", mig_config="all-3g.40gb"))
+    assert asked(pod(resource=SMALL), view).reason is Reason.NO_SUCH_RESOURCE
+
+
+def test_slots_that_are_withheld_come_back() -> None:
+    """A hold makes slots unhealthy; their devices are not sick."""
+    view = node(unhealthy=4, progress=world.progress("gpu-a", Phase.HOLDING))
+    assert asked(pod(), view).reason is Reason.RECONFIGURING
+
+
+def test_the_services_have_yet_to_answer_an_edit() -> None:
+    """For a moment the numbers are those of the text before."""
+    newer = world.intent("gpu-a")
+    newer = dataclasses.replace(newer, stamp=world.stamp("gpu-a", Generation(1, 3)))
+    found = asked(pod(), node(held=["ml/a"], intent=newer))
+    assert found.reason is Reason.RECONFIGURING
+    assert found.hint == "its services have yet to answer generation 1.3"
+
+
+def test_a_node_that_we_have_cordoned() -> None:
+    """It has what is asked for and takes no pods for a while."""
+    fact = world.fact(cordoned_for="1/2")
+    view = node(free=8, fact=fact, progress=world.progress("gpu-a", Phase.HOLDING))
+    found = asked(pod(), view, node("gpu-b", held=["ml/a"]))
+    assert found.reason is Reason.CORDONED_BY_US
+    assert found.hint == "layout as it is, holding: it is so"
+
+
+def test_slots_that_the_allocator_says_nothing_of() -> None:
+    """The advertiser sees devices, nobody serves them."""
+    found = asked(pod(), node(free=8, ledger=None))
+    assert found.reason is Reason.NOT_REGISTERED
+    assert "has not registered" in found.hint
+
+
+def test_slots_that_the_kubelet_does_not_report() -> None:
+    """The ledger has them, the node object does not."""
+    found = asked(pod(), node(free=8, fact=world.fact(allocatable=())))
+    assert found.reason is Reason.NOT_REGISTERED
+    assert found.hint.startswith("the kubelet reports 0 of 8")
+
+
+def test_slots_that_the_kubelet_has_yet_to_report() -> None:
+    """It reports at its own tick; until then some are missing."""
+    fact = world.fact(allocatable=((GPU, 4),))
+    assert asked(pod(6), node(free=8, fact=fact)).reason is Reason.RECONFIGURING
+
+
+@pytest.mark.parametrize(
+    ("facts", "part"),
+    [
+        pytest.param({"schedulable": False}, "cordoned, not by slicewire", id="a cordon"),
+        pytest.param({"tainted": "dedicated=x"}, "tainted with dedicated=x", id="a taint"),
+    ],
+)
+def test_slots_are_free_and_something_else_is_in_the_way(facts: dict[str, Any], part: str) -> None:
+    """What the scheduler says is handed on."""
+    fact = world.fact(allocatable=((GPU, 8),), **facts)
+    found = asked(pod(scheduler="0/1 nodes are available"), node(free=8, fact=fact))
+    assert found.reason is Reason.NOT_OURS
+    assert found.hint == f"{part}; the scheduler says: 0/1 nodes are available"
+
+
+def test_what_another_vendor_serves_is_not_ours() -> None:
+    """Nor is a pod that asks for no device at all."""
+    for waits in (pod(resource="amd.com/gpu"), pod(requests=())):
+        found = asked(waits, node(free=8))
+        assert found.reason is Reason.NOT_OURS
+        assert "which is not slicewire's" in found.sentence
+
+
+def test_a_pod_that_may_go_to_no_node_with_gpus() -> None:
+    """A selector that matches nothing is not a matter of slots."""
+    found = asked(pod(), node(free=8), place=())
+    assert found.reason is Reason.NOT_OURS
+    assert found.hint.startswith("see its nodeSelector and affinity")
+
+
+def test_only_nodes_that_it_may_go_to_count() -> None:
+    """Free slots elsewhere are of no use to it."""
+    found = asked(pod(), node(free=8), node("gpu-b", held=["ml/a"]), place=("gpu-b",))
+    assert found.reason is Reason.ALL_HELD
+    assert [each.node for each in found.nodes] == ["gpu-b"]
+
+
+def test_a_pod_that_has_its_slot_and_pulls_its_image() -> None:
+    """It is past everything that is ours."""
+    waits = pod(pod="ml/a", node="gpu-a", reason="ErrImagePull", message="not found")
+    found = asked(waits, node(held=["ml/a"]))
+    assert found.reason is Reason.NOT_OURS
+    assert found.sentence.endswith("on gpu-a, and does not run yet: ErrImagePull: not found")
+
+
+def test_a_pod_that_is_bound_and_not_admitted() -> None:
+    """Only its own node counts from here on."""
+    found = asked(pod(node="gpu-a"), node(free=8), node("gpu-b", held=["ml/a"]))
+    assert found.reason is Reason.NOT_OURS
+    assert found.sentence.startswith("it is bound to gpu-a, whose kubelet has not started it")
+
+
+def test_the_scarcest_of_two_resources_decides() -> None:
+    """A pod that asks for two things waits for the one that is not there."""
+    both = tuple(Request(resource=name, count=1, largest=1) for name in (GPU, SHARED))
+    found = asked(pod(requests=both), node(free=8))
+    assert found.reason is Reason.NO_SUCH_RESOURCE
+    assert found.nodes[0].resource == SHARED

@@ -1,0 +1,145 @@
+"""Pods that have failed: what a kubelet says of them, and what it means."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.contract.messages import Fact, FactKind, Phase
+from shared.waiting import refused
+from shared.waiting.node import NodeView
+from shared.waiting.reasons import Reason, Verdict
+from tests.unit.waiting import world
+from tests.unit.waiting.world import GPU, node, pod
+
+ADMISSION = "UnexpectedAdmissionError"
+SECOND = 10**9
+NO_DEVICE = f"Pod was rejected: Allocate failed due to no healthy devices present; {GPU}"
+
+
+def registered(at_s: float, name: str = "gpu-a", resource: str = GPU) -> Fact:
+    """The kubelet has taken the plugin's registration."""
+    return Fact(
+        stamp=world.stamp(name),
+        id=f"{at_s}",
+        kind=FactKind.REGISTERED,
+        at_ns=int(at_s * SECOND),
+        sentence="",
+        resource=resource,
+    )
+
+
+def failed(
+    message: str, *facts: Fact, view: NodeView | None = None, reason: str = ADMISSION
+) -> Verdict:
+    """The verdict on a pod that gpu-a has refused at second 100."""
+    waits = pod(
+        phase="Failed", node="gpu-a", reason=reason, message=message, failed_ns=100 * SECOND
+    )
+    return refused.of_pod(waits, {"gpu-a": view or node(free=8)}, facts)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        NO_DEVICE,
+        f"Allocate failed due to cannot allocate unregistered device {GPU}, which is unexpected",
+        "Allocate failed due to previously allocated devices are no longer healthy",
+        f"Allocate failed due to unknown Device Plugin {GPU}",
+    ],
+)
+def test_admitted_before_the_plugin_was_there(message: str) -> None:
+    """U027: the kubelet admits pods of a booted node in whatever order."""
+    found = failed(message, registered(40), registered(104), registered(300))
+    assert found.reason is Reason.NOT_REGISTERED
+    assert found.sentence == (
+        "rejected before registration: gpu-a had no plugin for 1 nvidia.com/gpu yet;"
+        " 4 s later it had"
+    )
+    assert message in found.hint
+    assert [(each.node, each.free) for each in found.nodes] == [("gpu-a", 8)]
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        pytest.param(registered(90), id="before it"),
+        pytest.param(registered(3600), id="long after it"),
+        pytest.param(registered(104, name="gpu-b"), id="on another node"),
+        pytest.param(registered(104, resource="nvidia.com/gpu.shared"), id="of another resource"),
+    ],
+)
+def test_other_registrations_say_nothing_of_it(fact: Fact) -> None:
+    """Then it is only known that the kubelet knew no plugin."""
+    found = failed(NO_DEVICE, fact)
+    assert found.reason is Reason.NOT_REGISTERED
+    assert found.sentence == "refused by gpu-a, whose kubelet knew no plugin of it"
+
+
+def test_no_healthy_device_because_they_are_sick() -> None:
+    """The same sentence of the kubelet, for another cause."""
+    found = failed(NO_DEVICE, view=node(unhealthy=4, sick=True))
+    assert found.reason is Reason.UNHEALTHY
+
+
+@pytest.mark.parametrize(
+    ("message", "view", "reason"),
+    [
+        pytest.param(
+            "2 slots requested, the limit is 1, because sharing.timeSlicing.x is true",
+            node(free=8),
+            Reason.REQUEST_TOO_LARGE,
+            id="more than one",
+        ),
+        pytest.param(
+            "2 distinct GPUs needed, 1 available", node(free=8), Reason.FRAGMENTED, id="distinct"
+        ),
+        pytest.param(
+            "nvidia.com/gpu has no slot 'x' on this node", node(), Reason.RECONFIGURING, id="gone"
+        ),
+        pytest.param(
+            "slot x is not handed out: sick", node(sick=True), Reason.UNHEALTHY, id="sick"
+        ),
+        pytest.param(
+            "slot x is not handed out: being cut", node(), Reason.RECONFIGURING, id="withheld"
+        ),
+        pytest.param(
+            "requested number of devices unavailable for nvidia.com/gpu. Requested: 1,"
+            " Available: 0",
+            node(held=["ml/a"]),
+            Reason.ALL_HELD,
+            id="a scheduler that is late",
+        ),
+        pytest.param(
+            "requested number of devices unavailable for nvidia.com/gpu.",
+            node(progress=world.progress("gpu-a", Phase.APPLYING)),
+            Reason.RECONFIGURING,
+            id="late in a change",
+        ),
+    ],
+)
+def test_what_the_plugin_or_the_kubelet_said(message: str, view: NodeView, reason: Reason) -> None:
+    """Our own sentences are known, and so are the device manager's."""
+    found = failed(message, view=view)
+    assert found.reason is reason
+    assert "delete it" in found.hint
+
+
+def test_out_of_a_resource_is_a_refusal_too() -> None:
+    """The kubelet's own check of what fits, before it asks for devices."""
+    found = failed("Node didn't have enough resource", reason=f"OutOf{GPU}")
+    assert found.reason is Reason.ALL_HELD
+
+
+@pytest.mark.parametrize("reason", ["Evicted", "", "Error"])
+def test_a_pod_that_ran_and_failed(reason: str) -> None:
+    """Its end is its own."""
+    found = failed("it was too much", reason=reason)
+    assert found.reason is Reason.NOT_OURS
+    assert "it was too much" in found.sentence
+
+
+def test_a_node_that_nobody_knows_any_more() -> None:
+    """The pod is still there to be asked about."""
+    waits = pod(phase="Failed", node="gone", reason=ADMISSION, message=NO_DEVICE)
+    found = refused.of_pod(waits, {}, ())
+    assert (found.reason, found.nodes) == (Reason.NOT_REGISTERED, ())
