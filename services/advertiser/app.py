@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from services.advertiser import loop, measures
+from services.advertiser import loop, measures, mps_report
 from services.advertiser.settings import AdvertiserSettings
 from shared.bus import connection, logs, state
 from shared.bus import measures as bus_measures
@@ -37,6 +37,7 @@ async def serve(settings: AdvertiserSettings, measured: meters.Meters = meters.N
             threads.Nvml(driver.PynvmlDriver(), deadline_s=settings.call_deadline_s),
             loop.Outlets(
                 file=files.Store(settings.run_dir / "inventory.json", kind="inventory"),
+                mps=mps_report.Reader(settings.run_dir).read,
                 publish=writer.put,
                 tell=facts.publish,
             ),

@@ -8,12 +8,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from services.advertiser import health
+from services.advertiser import health, mps
 from shared.contract.generation import Generation
 from shared.contract.messages import Fact, FactKind, Hold, Intent, Inventory, Stamp
 from shared.domain.errors import Problem, RefusedError
 from shared.domain.gpu import Gpu, Hardware, Health, HealthState
-from shared.domain.sharing import Share
+from shared.domain.sharing import Share, Strategy
 from shared.nvml import capabilities
 from shared.sharing import shares
 
@@ -41,10 +41,12 @@ def after_look(
     now: int,
     *,
     paused: Hold | None = None,
+    recut: tuple[str, ...] = (),
+    report: mps.Report = mps.NOTHING,
 ) -> Inventory | None:
     """Return the inventory to publish, None while nothing that it says has changed.
 
-    `paused` is the hold for which NVML has been let go.
+    `paused` is the hold for which NVML has been let go, `recut` are the GPUs for which it is to be.
 
     Until the first intent arrives the shares that were published last go on; a node that never
     had one offers nothing yet, so that no pod takes a card whole that is about to be shared.
@@ -58,6 +60,8 @@ def after_look(
         gpus=gpus,
         shares=offered,
         problems=problems,
+        mps=mps.daemons(offered, report, state.published.mps if state.published else (), now),
+        recut=recut,
         paused_for=paused.stamp.generation if paused else None,
         paused_order=paused.order if paused else 0,
     )
@@ -174,9 +178,15 @@ def _wanted(
 
 
 def _kept(state: State, gpus: tuple[Gpu, ...]) -> tuple[Share, ...]:
-    present = {gpu.uuid for gpu in gpus}
+    """The former shares of devices that are still there; a GPU that was cut since has no MPS."""
+    present = {gpu.uuid: gpu.mig_enabled for gpu in gpus}
     kept = state.published.shares if state.published else ()
-    return tuple(share for share in kept if share.gpu_uuid in present)
+    return tuple(
+        share
+        for share in kept
+        if share.gpu_uuid in present
+        and not (share.strategy is Strategy.MPS and present[share.gpu_uuid])
+    )
 
 
 def _generation(state: State, intent: Intent | None, stamp: Stamp) -> Generation:
@@ -194,6 +204,8 @@ def _says(inventory: Inventory | None) -> object:
         inventory.gpus,
         inventory.shares,
         inventory.problems,
+        inventory.mps,
+        inventory.recut,
         inventory.stamp.generation,
         inventory.paused_for,
         inventory.paused_order,

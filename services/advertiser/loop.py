@@ -11,11 +11,11 @@ import contextlib
 import dataclasses
 import logging
 import pathlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.advertiser import health, inventory
+from services.advertiser import health, inventory, mps
 from shared.bus import state as bus_state
 from shared.contract.messages import (
     Fact,
@@ -54,9 +54,10 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlets:
-    """Where the loop's results go."""
+    """Where the loop's results go, and where it asks for the MPS service's."""
 
     file: files.Store
+    mps: Callable[[], Awaitable[mps.Report]]
     publish: Callable[[Inventory, str], None]
     tell: Callable[[Fact, str], None]
 
@@ -87,6 +88,7 @@ class Loop:
         self._intent: bus_state.Received[Intent] | None = None
         self._hold: Hold | None = None
         self._paused: Hold | None = None  # the hold for which NVML is let go
+        self._report = mps.NOTHING
         self._heard_ns = 0  # when an intent came that no inventory answers yet
         self._events: list[GpuEvent] = []
         self._said = ""  # the last complaint: the same one again is no news
@@ -137,6 +139,7 @@ class Loop:
         while True:
             self._wake.clear()
             heard_ns, self._heard_ns = self._heard_ns, 0
+            self._report = await self._mps_report()
             hardware = await self._look_or_pause()
             if hardware is not None:
                 self._judge(hardware)
@@ -147,14 +150,26 @@ class Loop:
 
     async def _look_or_pause(self) -> Hardware | None:
         """Look, unless the agent needs NVML to be let go: what is known then goes on standing."""
-        hold = self._hold
-        if hold is None or not hold.release_nvml:
+        hold = self._release()
+        if hold is None:
             self._paused = None
             return await self._look()
-        if self._paused is None and not await self._let_go():
+        if self._paused is None and not (
+            mps.gone(self._report, hold.recut) and await self._let_go()
+        ):
             return await self._look()
         self._paused = hold
         return inventory.unseen(self._state)
+
+    def _release(self) -> Hold | None:
+        """The hold for which everybody is to let go of the driver, None while there is none."""
+        return self._hold if self._hold is not None and self._hold.release_nvml else None
+
+    async def _mps_report(self) -> mps.Report:
+        intent = self._intent.value if self._intent else None
+        if mps.matters(self._state.published, intent):
+            return await self._outlets.mps()
+        return mps.NOTHING
 
     async def _look(self) -> Hardware | None:
         """Look at the hardware; None where nothing can be said about it yet."""
@@ -208,8 +223,16 @@ class Loop:
 
     async def _publish(self, hardware: Hardware, heard_ns: int) -> None:
         intent = self._intent.value if self._intent else None
+        hold = self._release()
         content = inventory.after_look(
-            self._state, hardware, intent, self._stamp, clock.now_ns(), paused=self._paused
+            self._state,
+            hardware,
+            intent,
+            self._stamp,
+            clock.now_ns(),
+            paused=self._paused,
+            recut=hold.recut if hold else (),
+            report=self._report,
         )
         if content is None:
             return
@@ -232,7 +255,9 @@ class Loop:
             self._telemetry.meters.count(
                 catalogue.GPU_HEALTH_CHANGES, uuid=uuid, state=verdict.state
             )
-        for fact in inventory.health_facts(self._state.published, content, clock.now_ns()):
+        now, before = clock.now_ns(), self._state.published
+        health_facts = inventory.health_facts(before, content, now)
+        for fact in (*health_facts, *mps.facts(before, content, now)):
             log.warning(fact.sentence, extra={"trace": step.trace_id})
             self._outlets.tell(fact, step.traceparent)
         for problem in content.problems:

@@ -79,6 +79,7 @@ class Allocator:
                 tell=self._facts.publish,
                 show=self._endpoints.show,
                 delivered=self._endpoints.delivered,
+                held=held.HeldFile(settings.run_dir, boot_id).tell,
             ),
             stamp=bus.stamp(node),
             telemetry=telemetry,

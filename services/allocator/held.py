@@ -5,6 +5,7 @@ It ends no daemon before this file says, for the newest inventory, that nobody i
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pathlib
 
@@ -28,7 +29,8 @@ class HeldFile:
         if forms == self._written:
             return
         try:
-            await self._store.write(messages.encode(forms), self._boot_id)
+            payload = await asyncio.to_thread(messages.encode, forms)
+            await self._store.write(payload, self._boot_id)
         except OSError as error:
             log.warning("cannot write %s (%s): no MPS daemon will end", self._store.path, error)
         else:

@@ -141,7 +141,8 @@ class Inventory:
     """What the advertiser sees, and what each device is to offer under the stamped generation.
 
     `problems` say why the wanted sharing does not fit this hardware; `shares` are then the former.
-    `mps` are the daemons of GPUs that are or were to be shared by MPS.
+    `mps` are the daemons of GPUs that are or were to be shared by MPS. `recut` are GPUs that are to
+    be cut anew, of whose driver everybody has to let go.
     """
 
     stamp: Stamp
@@ -151,6 +152,7 @@ class Inventory:
     shares: tuple[Share, ...]
     problems: tuple[Problem, ...] = ()
     mps: tuple[MpsDaemon, ...] = ()
+    recut: tuple[str, ...] = ()
     paused_for: Generation | None = None  # NVML has been let go for this generation's hold
     paused_order: int = 0
     traceparent: str = ""  # the change that this inventory answers; the file has no headers
