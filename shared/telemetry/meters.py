@@ -48,15 +48,21 @@ class Meters:
     def time(self, instrument: Instrument, seconds: float, **labels: str) -> None:
         """Add a duration to a histogram."""
 
-    def show(self, source: Source) -> None:
+    def show(self, source: Source) -> Callable[[], None]:
         """Ask `source` for gauges, and for counters that others keep, at each reading.
 
         It is called in a thread of the reader's: it may only look at values that nobody changes
-        in place. A series that it no longer gives is gone with the next reading.
+        in place. A series that it no longer gives is gone with the next reading; what comes back
+        is called to ask it no more.
         """
+        return _hidden
 
     def close(self) -> None:
         """Send what is left, where somebody is to be sent to; blocks, so call it off the loop."""
+
+
+def _hidden() -> None:
+    """Nothing was shown."""
 
 
 NOTHING = Meters()

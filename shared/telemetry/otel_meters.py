@@ -5,8 +5,9 @@ Imported by `setup`, only where somebody reads: the SDK takes several MB in each
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Observation
@@ -68,9 +69,13 @@ class OtelMeters(meters.Meters):
             seconds, self._labels | instrument.at(seconds, **labels).labels
         )
 
-    def show(self, source: meters.Source) -> None:
-        """Ask `source` at each reading."""
+    def show(self, source: meters.Source) -> Callable[[], None]:
+        """Ask `source` at each reading, until what comes back is called."""
         self._sources = (*self._sources, source)
+        return functools.partial(self._hide, source)
+
+    def _hide(self, source: meters.Source) -> None:
+        self._sources = tuple(each for each in self._sources if each is not source)
 
     def text(self) -> bytes:
         """The exposition; a few ms for a hundred series, so not in a loop."""
