@@ -345,6 +345,7 @@ class FactKind(enum.StrEnum):
     REFUSED = "refused"
     REGISTERED = "registered"
     TAKEN_OVER = "taken_over"
+    OVER_USE = "over_use"  # a pod takes more memory than its slots stand for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

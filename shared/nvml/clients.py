@@ -35,7 +35,7 @@ def holding(
     node = f"{_NODE}{minor}"
     pids = (int(name) for name in _entries(proc) if name.isdecimal())
     return tuple(
-        Client(pid, _name(proc / str(pid)))
+        Client(pid, program(proc / str(pid)))
         for pid in sorted(pids)
         if pid not in besides and node in _open_files(proc / str(pid))
     )
@@ -57,10 +57,10 @@ def _open_files(process: Path) -> Iterator[str]:
             continue
 
 
-def _name(process: Path) -> str:
-    """Name the program: the kernel's own short name ends after 15 characters."""
+def program(process: Path) -> str:
+    """Name a process's program: the kernel's own short name ends after 15 characters."""
     try:
-        program = (process / "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
-        return os.path.basename(program) or (process / "comm").read_text("utf-8").strip()
+        path = (process / "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
+        return os.path.basename(path) or (process / "comm").read_text("utf-8").strip()
     except OSError:
         return "a process that has ended"
