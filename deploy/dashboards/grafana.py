@@ -180,7 +180,11 @@ def _thresholds(panel: Panel) -> list[Json]:
 def _overrides(panel: Panel) -> list[Json]:
     if panel.kind is Kind.TABLE:
         return [
-            *(_override(each.column, unit=each.unit.value) for each in panel.queries if each.column),
+            *(
+                _override(each.column, unit=each.unit.value)
+                for each in panel.queries
+                if each.column
+            ),
             *([_node_link(panel.columns[panel.link])] if panel.link else []),
         ]
     if panel.good is not Good.ANYTHING:

@@ -25,6 +25,7 @@ def main(argv: Sequence[str]) -> int:
         "--keep", action="store_true", help="leave the cluster running and say how to talk to it"
     )
     parser.add_argument("--show", action="store_true", help="print the story instead of playing it")
+    playing.add_targets(parser)
     arguments = parser.read(argv)
     if arguments.show:
         sys.stdout.write(text())
@@ -45,7 +46,7 @@ async def demo(story: Story, arguments: argparse.Namespace) -> int:
     """Play the story."""
     json = arguments.output == "json"
     console = view.open_console(sys.stderr if json else sys.stdout)
-    played = await playing.play(story, console, keep=arguments.keep)
+    played = await playing.play(story, console, keep=arguments.keep, targets=arguments.targets)
     if json:
         access.print_json(played.form)
     return played.status

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import pathlib
 import shlex
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from services.commands import access
 from services.rehearsal import engine, language
 from services.rehearsal.embedded import cluster as clusters
 from services.rehearsal.embedded.cluster import Cluster
@@ -38,6 +39,17 @@ class Played:
     form: dict[str, Any]
 
 
+def add_targets(parser: access.Parser) -> None:
+    """Add the flag by which a rehearsal can be watched in Prometheus."""
+    parser.add_argument(
+        "--targets",
+        metavar="FILE",
+        type=pathlib.Path,
+        help="let the services show their metrics, and write there where, as Prometheus'"
+        " file_sd_configs reads it",
+    )
+
+
 def read(text: str, file: str) -> Story | Played:
     """Read a story; a wrong one is explained on standard error."""
     try:
@@ -49,12 +61,17 @@ def read(text: str, file: str) -> Story | Played:
         return Played(WRONG_FILE, wrong.form() | {"errors": language.explain(refused)})
 
 
-async def play(story: Story, console: Console, *, keep: bool = False) -> Played:
-    """Play one story on a cluster of its own; with `keep` the cluster then stays until stopped."""
+async def play(
+    story: Story, console: Console, *, keep: bool = False, targets: pathlib.Path | None = None
+) -> Played:
+    """Play one story on a cluster of its own; with `keep` the cluster then stays until stopped.
+
+    `targets` is a file that is to say where the services show their metrics.
+    """
     narrator = Narrator(console)
     narrator.begin(story)
     began = clock.loop_time()
-    async with clusters.opened(story) as cluster:
+    async with clusters.opened(story, targets) as cluster:
         _log_to(cluster)
         narrator.up(clock.loop_time() - began, len(list(cluster.processes)))
         narrator.warn(cluster.troubles)
@@ -73,26 +90,12 @@ async def play(story: Story, console: Console, *, keep: bool = False) -> Played:
 def run(work: Callable[[], Awaitable[int]]) -> int:
     """Run a command until it ends or is told to; whatever was started is ended in either case."""
     try:
-        return asyncio.run(_until_told(work))
+        return asyncio.run(access.until_told(work))
     except asyncio.CancelledError:
         return NOT_SEEN
     except (BrokerError, OSError) as error:
         sys.stderr.write(f"slicewire: the cluster did not start: {error}\n")
         return NOT_SEEN
-
-
-async def _until_told(work: Callable[[], Awaitable[int]]) -> int:
-    """Cancel the work at the first signal; a second one must not cut the clean-up short."""
-    task = asyncio.current_task()
-
-    def told() -> None:
-        if task is not None and not task.cancelling():
-            task.cancel()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, told)
-    return await work()
 
 
 def _log_to(cluster: Cluster) -> None:

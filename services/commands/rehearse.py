@@ -17,18 +17,22 @@ def main(argv: Sequence[str]) -> int:
         "rehearse", "Play stories on an embedded cluster with simulated GPUs; docs/rehearsal.md."
     )
     parser.add_argument("files", nargs="+", metavar="FILE", type=pathlib.Path, help="a story")
+    playing.add_targets(parser)
     arguments = parser.read(argv)
     read = [playing.read(_text(path, parser), str(path)) for path in arguments.files]
-    return playing.run(lambda: rehearse(read, json=arguments.output == "json"))
+    json = arguments.output == "json"
+    return playing.run(lambda: rehearse(read, json=json, targets=arguments.targets))
 
 
-async def rehearse(read: Sequence[Story | playing.Played], *, json: bool) -> int:
+async def rehearse(
+    read: Sequence[Story | playing.Played], *, json: bool, targets: pathlib.Path | None
+) -> int:
     """Play one story after the other, unless one of them is wrong; the worst status counts."""
     console = view.open_console(sys.stderr if json else sys.stdout)
     played = [each for each in read if isinstance(each, playing.Played)]
     if not played:
         played = [
-            await playing.play(story, console)
+            await playing.play(story, console, targets=targets)
             for story in read
             if not isinstance(story, playing.Played)
         ]

@@ -18,6 +18,7 @@ from services.reconfigurer.controller import values
 from services.rehearsal.embedded.evictions import Evictions
 from services.rehearsal.embedded.node import EmbeddedNode
 from services.rehearsal.embedded.processes import Process, environment
+from services.rehearsal.embedded.scraping import Targets
 from services.rehearsal.story import Service, Story
 from services.views.book import Book
 from shared.bus import connection
@@ -98,17 +99,18 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def opened(story: Story) -> AsyncIterator[Cluster]:
+async def opened(story: Story, targets: pathlib.Path | None = None) -> AsyncIterator[Cluster]:
     """Start the cluster that a story needs; the block begins when every service has spoken.
 
     A service that does not come up is told in `troubles` and left to the story to show. The
-    folder with logs is removed only after `keep` was set to False.
+    folder with logs is removed only after `keep` was set to False. Where the services show their
+    metrics is written to the file `targets`; without one they show none.
     """
     folder = await asyncio.to_thread(_make_folder)
     keep = True
     try:
         async with contextlib.AsyncExitStack() as stack:
-            cluster = await _started(story, folder, stack)
+            cluster = await _started(story, folder, stack, Targets(NAMESPACE, targets))
             await _ready(cluster)
             yield cluster
             keep = cluster.keep
@@ -117,7 +119,9 @@ async def opened(story: Story) -> AsyncIterator[Cluster]:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-async def _started(story: Story, folder: pathlib.Path, stack: contextlib.AsyncExitStack) -> Cluster:
+async def _started(
+    story: Story, folder: pathlib.Path, stack: contextlib.AsyncExitStack, targets: Targets
+) -> Cluster:
     api = ApiServer()
     api_url = await api.start()
     stack.push_async_callback(api.stop)
@@ -134,15 +138,23 @@ async def _started(story: Story, folder: pathlib.Path, stack: contextlib.AsyncEx
         api_url=api_url,
         broker=broker,
         nodes={
-            node.name: EmbeddedNode(node, folder / f"n{number}", logs, api_url, broker)
+            node.name: EmbeddedNode(
+                node,
+                folder / f"n{number}",
+                logs=logs,
+                api_url=api_url,
+                broker=broker,
+                targets=targets,
+            )
             for number, node in enumerate(story.nodes)
         },
-        controller=_controller(story, logs, api_url, broker),
+        controller=_controller(story, logs, api_url, broker, targets),
         bus=bus,
         admin=admin,
         book=Book(bus),
         evictions=Evictions(api.store),
     )
+    await asyncio.to_thread(targets.write)
     await stack.enter_async_context(_beside(cluster, story))
     stack.push_async_callback(_end, cluster)
     await stack.enter_async_context(_booting(cluster))  # ends first: nothing starts any more then
@@ -204,7 +216,9 @@ async def _ready(cluster: Cluster) -> None:
     cluster.troubles = cluster.ended_badly() or cluster.missing()
 
 
-def _controller(story: Story, logs: pathlib.Path, api_url: str, broker: Broker) -> Process:
+def _controller(
+    story: Story, logs: pathlib.Path, api_url: str, broker: Broker, targets: Targets
+) -> Process:
     user, password_file = broker.credentials(Role.CONTROLLER)
     flags = {
         "--api-url": api_url,
@@ -213,7 +227,8 @@ def _controller(story: Story, logs: pathlib.Path, api_url: str, broker: Broker) 
         "--bus-user": user,
         "--bus-password-file": str(password_file),
     }
-    words = ("reconfigurer", "controller", *(word for pair in flags.items() for word in pair))
+    given = (word for pair in flags.items() for word in pair)
+    words = ("reconfigurer", "controller", *given, *targets.flags("controller"))
     variables = {"SLICEWIRE_LEASE_SECONDS": LEASE_S} | values.variables(story.values)
     return Process("controller", words, logs / "controller.log", environment(variables))
 

@@ -14,6 +14,7 @@ import yaml
 
 from services.rehearsal.embedded.gpu_processes import GpuProcesses
 from services.rehearsal.embedded.processes import Process, environment
+from services.rehearsal.embedded.scraping import Targets
 from services.rehearsal.story import Node, Service
 from shared.contract.table import Role
 from shared.runtime import clock
@@ -37,7 +38,14 @@ class EmbeddedNode:
     """What belongs to one node; files and sockets stand below `folder`, whose path is short."""
 
     def __init__(
-        self, node: Node, folder: pathlib.Path, logs: pathlib.Path, api_url: str, broker: Broker
+        self,
+        node: Node,
+        folder: pathlib.Path,
+        *,
+        logs: pathlib.Path,
+        api_url: str,
+        broker: Broker,
+        targets: Targets,
     ) -> None:
         self.node = node
         self.hardware = Control(folder / "gpu.sock")
@@ -53,6 +61,7 @@ class EmbeddedNode:
         self._folder = folder
         self._logs = logs
         self._broker = broker
+        self._targets = targets
         self.owner = self._process("simulated GPUs", self._owner_arguments(), {})
         self.processes: dict[Service, Process] = {
             service: self._process(service.value, self._arguments(service), self._access(service))
@@ -153,7 +162,8 @@ class EmbeddedNode:
 
     def _arguments(self, service: Service) -> tuple[str, ...]:
         """Words and flags of a service, run on the simulated GPUs where it meets GPUs."""
-        own = (*WORDS[service], *self._flags(service))
+        shown = self._targets.flags(service.value, self.node.name)
+        own = (*WORDS[service], *self._flags(service), *shown)
         if service in ON_GPUS:
             return ("simulate", "--socket", str(self._folder / "gpu.sock"), "--", *own)
         return own

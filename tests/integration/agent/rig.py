@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from services.rehearsal.embedded.node import EmbeddedNode
+from services.rehearsal.embedded.scraping import Targets
 from services.rehearsal.story import Node, Service
 from shared.bus import connection, ensure, fleet, logs
 from shared.bus.connection import Bus
@@ -137,7 +138,14 @@ async def site(folder: pathlib.Path, *gpus: str | Mapping[str, Any]) -> AsyncIte
     logs_folder = folder / "logs"
     logs_folder.mkdir()
     told = Node(name=NAME, gpus=gpus, kubelet=QUICK)
-    here = EmbeddedNode(told, folder / "n", logs_folder, url, broker)
+    here = EmbeddedNode(
+        told,
+        folder / "n",
+        logs=logs_folder,
+        api_url=url,
+        broker=broker,
+        targets=Targets("slicewire"),
+    )
     await asyncio.to_thread(here.write_files)
     try:
         async with (
