@@ -12,6 +12,7 @@ import itertools
 import json
 import logging
 import pathlib
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -121,28 +122,41 @@ async def read_book(bus: Bus) -> book.Book:
     Raises:
         AwayError: the bus does not answer (its streams are made by the controller).
     """
+    async with following(bus) as found:
+        return found
+
+
+@contextlib.asynccontextmanager
+async def following(bus: Bus) -> AsyncIterator[book.Book]:
+    """What all writers last said, kept up to date while the block runs.
+
+    Raises:
+        AwayError: the bus does not answer (its streams are made by the controller).
+    """
     found = book.Book(bus)
-    try:
-        async with asyncio.timeout(ANSWER_S), asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(found.run(), name="read the bus")
-            await found.read()
-            following.cancel()
-    except TimeoutError:
-        raise AwayError(
-            f"the bus gives no state in {ANSWER_S:g} s: is a controller running? It makes the"
-            " streams"
-        ) from None
-    return found
+    async with asyncio.TaskGroup() as tasks:
+        reading = tasks.create_task(found.run(), name="read the bus")
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await found.read()
+            yield found
+        except TimeoutError:
+            raise AwayError(
+                f"the bus gives no state in {ANSWER_S:g} s: is a controller running? It makes the"
+                " streams"
+            ) from None
+        finally:
+            reading.cancel()
 
 
 def run(work: Callable[[], Awaitable[int]], name: str, *, json: bool) -> int:
     """Run a command to its exit status; what goes wrong outside of it is a sentence and 1."""
     logging.getLogger().addHandler(logging.NullHandler())  # one sentence at the end is enough
     try:
-        return asyncio.run(_awaited(work))
+        return asyncio.run(until_told(work))
     except (AwayError, errors.BusError, OSError) as error:
         return fail(name, str(error), json=json)
-    except KeyboardInterrupt:
+    except asyncio.CancelledError:
         return 1
 
 
@@ -159,7 +173,17 @@ def refusal(problems: Iterable[Problem]) -> dict[str, Any]:
     return {"ok": False, "errors": [planned.problem_form(problem) for problem in problems]}
 
 
-async def _awaited(work: Callable[[], Awaitable[int]]) -> int:
+async def until_told(work: Callable[[], Awaitable[int]]) -> int:
+    """Cancel the work at the first signal; a second one must not cut the clean-up short."""
+    task = asyncio.current_task()
+
+    def told() -> None:
+        if task is not None and not task.cancelling():
+            task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, told)
     return await work()
 
 

@@ -1,122 +1,101 @@
-"""`slicewire status [NODE]`: GPUs with slots, health and layout, and configs, as the bus has it."""
+"""`slicewire status [NODE]`: the fleet, or a node with its GPUs, configs and changes."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from services.commands import access
+from services.commands import access, watching
 from services.views import console as view
-from services.views import fleet, layouts
+from services.views import fleet, fleet_lines, node_lines, page
+from services.views.book import Book
+from shared.bus.connection import Bus
+from shared.sharing import suggest
 
-INDENT = " " * 9  # below a GPU's model
-PHASE_STYLES = {"success": "default", "failed": "bold red", "idle": "dim"}
-SLOT_STATES = ("held", "granted", "retiring", "unhealthy", "free")
+NAME = "status"
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command."""
-    parser = access.Parser("status", "Show each GPU's slots, health and config.")
-    parser.add_argument("node", nargs="?", metavar="NODE", help="only this node")
+    parser = access.Parser(NAME, "Show each GPU's slots, health and config.")
+    parser.add_argument("node", nargs="?", metavar="NODE", help="only this node, in full")
+    parser.add_argument(
+        "--all", action="store_true", help="a line for each node, also where nothing is wrong"
+    )
+    parser.add_argument("--watch", action="store_true", help="follow the bus until Ctrl-C")
     parser.add_bus(os.environ)
     arguments = parser.read(argv)
-    return access.run(lambda: show(arguments), "status", json=arguments.output == "json")
+    json = arguments.output == "json"
+    if arguments.watch and json:
+        parser.refuse("--watch is for people: programs ask for one object as often as they want")
+    work = follow if arguments.watch else show
+    return access.run(lambda: work(arguments), NAME, json=json)
 
 
 async def show(arguments: argparse.Namespace) -> int:
     """Read the bus and print; status 1 where the node is not known."""
     async with access.opened(arguments) as bus:
         book = await access.read_book(bus)
-    if not book.nodes:
-        sys.stderr.write("slicewire status: no node has said anything on this bus yet\n")
-    form = fleet.form(book.states())
-    if arguments.node is not None:
-        form["nodes"] = [node for node in form["nodes"] if node["name"] == arguments.node]
-        if book.nodes and not form["nodes"]:
-            known = ", ".join(book.nodes)
-            sys.stderr.write(f"slicewire status: no node {arguments.node}; known: {known}\n")
+    form = chosen(book, arguments.node)
     if arguments.output == "json":
         access.print_json(form)
     else:
-        write(form, view.open_console(sys.stdout))
-    return 1 if arguments.node is not None and not form["nodes"] else 0
+        write(form, view.open_console(sys.stdout), arguments)
+    return 1 if _unknown(book, arguments.node) else 0
 
 
-def write(form: Mapping[str, Any], console: Console) -> None:
+async def follow(arguments: argparse.Namespace) -> int:
+    """Draw anew what changes, until told to end; status 1 where the node is not known."""
+    async with access.opened(arguments) as bus, access.following(bus) as book:
+        if _unknown(book, arguments.node):
+            return 1
+        console = view.open_console(sys.stdout)
+
+        def draw(form: Mapping[str, Any], height: int | None) -> list[Text]:
+            return _bus(bus) + lines(form, page.of(console, height=height), arguments)
+
+        await watching.watch(console, book.news, lambda: chosen(book, arguments.node), draw)
+    return 0
+
+
+def chosen(book: Book, node: str | None) -> dict[str, Any]:
+    """The answer; of one node where one was asked for, and then without what waits elsewhere."""
+    states = book.states()
+    if node is None:
+        return fleet.form(states, book.waiting)
+    return fleet.form(each for each in states if each.name == node)
+
+
+def write(form: Mapping[str, Any], console: Console, arguments: argparse.Namespace) -> None:
     """Write the answer for people."""
-    signs = view.marks(console)
-    for node in form["nodes"]:
-        console.print(Text(node["name"], style="bold").append_text(_config(node["config"])))
-        for line in _change(node["mig"]):
-            console.print(line)
-        for gpu in node["gpus"]:
-            console.print(_gpu(gpu, signs))
-            for line in _instances(gpu, signs):
-                console.print(line)
-        console.print(_services(node["services"]))
+    for line in lines(form, page.of(console), arguments):
+        console.print(line)
 
 
-def _config(config: Mapping[str, Any]) -> Text:
-    if config["state"] is None:
-        return Text("  no config resolved yet", style="dim")
-    named = f"config {config['key']}" if config["key"] else "no config"
-    text = Text(f"  {named} ({config['source']}), generation {config['generation']}", style="dim")
-    refused = config["state"] == "refused"
-    text.append(f"  {config['state']}", style="bold red" if refused else "default")
-    reason = f"  {config['reason']}" if config["reason"] else ""
-    return text.append(reason, style="red" if refused else "dim")
+def lines(form: Mapping[str, Any], on: page.Page, arguments: argparse.Namespace) -> list[Text]:
+    """Draw the answer: a node that was asked for in full."""
+    if arguments.node is None:
+        return fleet_lines.draw(form, on, every=arguments.all)
+    return [line for node in form["nodes"] for line in node_lines.draw(node, on)]
 
 
-def _gpu(gpu: Mapping[str, Any], signs: view.Marks) -> Text:
-    counts = {state: gpu["slots"][state] for state in SLOT_STATES}
-    text = Text(f"  GPU {gpu['index']}  {gpu['model']}  ").append_text(view.bar(counts, signs))
-    if gpu["health"] != "healthy":
-        text.append(f"  {signs.no} {gpu['health']}: {gpu['reason']}", style="bold red")
-    return text.append(f"  {gpu['uuid']}", style="dim")
+def _unknown(book: Book, node: str | None) -> bool:
+    """Say so where there is nothing to show, and whether a node was asked for that is not there."""
+    if not book.nodes:
+        sys.stderr.write("slicewire status: no node has said anything on this bus yet\n")
+    elif node is not None and node not in book.nodes:
+        known = suggest.listed(book.nodes)
+        sys.stderr.write(f"slicewire status: no node {node}; known: {known}\n")
+    return node is not None and node not in book.nodes
 
 
-def _change(mig: Mapping[str, Any]) -> Iterator[Text]:
-    """Say where the wanted MIG layout stands, and who is in its way."""
-    if mig["phase"] is None:
-        return
-    text = Text(f"  MIG layout {mig['config'] or 'as it is'}: ")
-    text.append(mig["phase"], style=PHASE_STYLES.get(mig["phase"], "yellow"))
-    said = ": ".join(part for part in (mig["reason"], mig["sentence"]) if part)
-    yield text.append(f"  {said}" if said else "", style="dim")
-    if mig["step"]:
-        yield Text(f"    step: {mig['step']}")
-    if mig["blockers"]:
-        yield Text(f"    in the way: {', '.join(mig['blockers'])}")
-
-
-def _instances(gpu: Mapping[str, Any], signs: view.Marks) -> Iterator[Text]:
-    """Draw the instances of a GPU in MIG mode over its memory slices, and name the sick ones."""
-    if gpu["migPending"]:
-        yield Text(f"{INDENT}MIG {'off' if gpu['mig'] else 'on'} is pending", style="yellow")
-    if gpu["mig"] and not gpu["instances"]:
-        yield Text(f"{INDENT}MIG on, no instance", style="dim")
-    if not gpu["instances"]:
-        return
-    cells = [
-        layouts.Cell(each["profile"], each["start"], each["size"]) for each in gpu["instances"]
-    ]
-    bar = layouts.bar(gpu["slices"], cells, layouts.width(cells))
-    yield Text(INDENT).append_text(bar)
-    for each in gpu["instances"]:
-        if each["health"] != "healthy":
-            what = f"{each['profile']} at {each['start']} {each['health']}: {each['reason']}"
-            yield Text(f"{INDENT}{signs.no} {what}  {each['uuid']}", style="bold red")
-
-
-def _services(services: Mapping[str, Any]) -> Text:
-    said = [
-        f"{name} {each['version'] or '?'} at {view.moment(each['seen'])}"
-        for name, each in services.items()
-    ]
-    return Text(f"  last heard: {'; '.join(said) or 'nobody'}", style="dim")
+def _bus(bus: Bus) -> list[Text]:
+    if bus.connected:
+        return []
+    return [Text("the bus is away: this is what was heard last", style="bold red")]

@@ -24,6 +24,7 @@ STYLES = {
     "free": "default",
     "lost": "red",
 }
+WORST_FIRST = ("lost", "unhealthy", "retiring", "granted", "held", "free")
 WIDTH = 40
 
 

@@ -14,18 +14,24 @@ from shared.bus import fleet
 from shared.bus.connection import Bus
 from shared.bus.state import Received
 from shared.contract import table
-from shared.contract.messages import Intent, Inventory, Ledger, Progress
+from shared.contract.messages import Intent, Inventory, Ledger, Progress, Usage
 from shared.contract.table import Role
+from shared.contract.waiting import Waiting
 
 SPEAKS = {Role.CONTROLLER: "intent", Role.ADVERTISER: "inventory", Role.ALLOCATOR: "ledger"}
 SPEAKS |= {Role.AGENT: "progress"}
-READ = tuple(SPEAKS.values())
+SPEAKS_OF_NODES = tuple(SPEAKS.values())
+READ = (*SPEAKS_OF_NODES, "usage", "waiting")
 
 
 class Book:
-    """What all writers last said. `run` keeps it; `read` waits until all of it has been read."""
+    """What all writers last said. `run` keeps it; `read` waits until all of it has been read.
+
+    `news` is set whenever somebody says something new.
+    """
 
     def __init__(self, bus: Bus) -> None:
+        self.news = asyncio.Event()
         self._values: dict[str, dict[str, Received[Any]]] = {name: {} for name in READ}
         self._readers: list[fleet.FleetReader[Any]] = [
             fleet.FleetReader(bus, table.bucket(name), self._keeper(name)) for name in READ
@@ -45,7 +51,7 @@ class Book:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Every node that anybody has said something about."""
-        return tuple(sorted({node for values in self._values.values() for node in values}))
+        return tuple(sorted({node for name in SPEAKS_OF_NODES for node in self._values[name]}))
 
     @property
     def intents(self) -> dict[str, Intent]:
@@ -67,15 +73,29 @@ class Book:
         """What the agents do, by node."""
         return self._of("progress")
 
+    @property
+    def usages(self) -> dict[str, Usage]:
+        """What is taken of the devices, by node."""
+        return self._of("usage")
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """The pods of the whole fleet that do not run."""
+        values = iter(self._of("waiting").values())
+        return next(values, None)
+
     def states(self) -> list[NodeState]:
-        """All of it, a node at a time."""
+        """All that is said of nodes, a node at a time."""
+        intents, inventories = self.intents, self.inventories
+        ledgers, progresses, usages = self.ledgers, self.progresses, self.usages
         return [
             NodeState(
                 name=node,
-                intent=self.intents.get(node),
-                inventory=self.inventories.get(node),
-                ledger=self.ledgers.get(node),
-                progress=self.progresses.get(node),
+                intent=intents.get(node),
+                inventory=inventories.get(node),
+                ledger=ledgers.get(node),
+                progress=progresses.get(node),
+                usage=usages.get(node),
                 services={
                     role.value: _heard(self._values[name][node])
                     for role, name in SPEAKS.items()
@@ -91,6 +111,7 @@ class Book:
     def _keeper(self, name: str) -> Callable[[str, Received[Any]], None]:
         def keep(node: str, received: Received[Any]) -> None:
             self._values[name][node] = received
+            self.news.set()
 
         return keep
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -37,22 +37,38 @@ def marks(console: Console) -> Marks:
     return MARKS if console.encoding.lower().startswith("utf") else PLAIN_MARKS
 
 
-def bar(counts: Mapping[str, int], signs: Marks) -> Text:
-    """Draw counts as signs, then say them."""
+def verdict(marks_: Marks, rank: int) -> tuple[str, str]:
+    """Sign and style of what is wrong (0), goes on (1) or is well (2)."""
+    return ((marks_.no, "red"), (marks_.act, "yellow"), (marks_.yes, "green"))[rank]
+
+
+def signs(counts: Mapping[str, int], marks_: Marks, *, width: int = bars.WIDTH) -> Text:
+    """Draw counts as signs."""
     text = Text()
-    for state, length in bars.runs(counts):
-        text.append(signs.bar[state] * length, style=bars.STYLES[state])
-    return text.append("  " if counts else "").append(bars.words(counts))
+    for state, length in bars.runs(counts, width=width):
+        text.append(marks_.bar[state] * length, style=bars.STYLES[state])
+    return text
 
 
-def columns(rows: Sequence[Sequence[str]]) -> list[Text]:
-    """Align rows of words; the first row is the heading. Nothing is ever cut: people copy ids."""
+def bar(counts: Mapping[str, int], marks_: Marks, *, width: int = bars.WIDTH) -> Text:
+    """Draw counts as signs, then say them."""
+    drawn = signs(counts, marks_, width=width)
+    return drawn.append("  " if counts else "").append(bars.words(counts))
+
+
+def columns(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[Text]:
+    """Align rows of words; the first row is the heading. Nothing is ever cut: people copy ids.
+
+    Columns after the first are aligned to the right if so asked, as numbers are.
+    """
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    lines = [
-        "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    lines = ["  ".join(_aligned(row, widths, right=right)).rstrip() for row in rows]
     return [Text(lines[0], style="bold"), *(Text(line) for line in lines[1:])]
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int], *, right: bool) -> Iterator[str]:
+    for at, (word, width) in enumerate(zip(row, widths, strict=True)):
+        yield word.rjust(width) if right and at else word.ljust(width)
 
 
 def moment(stamp: str | None) -> str:

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from shared.contract.messages import Intent, Ledger, Phase, Progress
+from services.views import used
+from shared.contract.messages import Drain, Intent, Inventory, Ledger, Phase, Progress
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu, MigDevice
-from shared.domain.slots import device_of
+from shared.domain.slots import SlotState, device_of
+from shared.runtime import clock
 
 NOT_HEARD = "the agent has not answered the newest wish yet"
+WAITS = (Phase.PREPARE, Phase.HOLDING)  # for the controller, or with it for pods
+CHANGE = (
+    *("config", "phase", "reason", "sentence", "step", "number", "steps", "blockers"),
+    *("pods", "waits", "since", "limit", "retry"),
+)
 Pods = Mapping[str, tuple[str, ...]]  # who has slots of a device, by its UUID
+Slots = Mapping[str, Mapping[str, int]]  # how many slots of a device are in which state
 
 
-def gpu_form(gpu: Gpu, pods: Pods) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class On:
+    """What is on the devices of a node, each by its UUID."""
+
+    pods: Pods = field(default_factory=dict)
+    slots: Slots = field(default_factory=dict)
+    uses: used.Uses = field(default_factory=dict)
+
+
+def gpu_form(gpu: Gpu, on: On) -> dict[str, Any]:
     """The keys that a GPU has for its MIG mode and instances; `mig` is null where it has none."""
     return {
         "mig": gpu.mig_mode.current if gpu.mig_mode else None,
         "migPending": bool(gpu.mig_mode and gpu.mig_mode.pending != gpu.mig_mode.current),
         "slices": slices(gpu),
-        "instances": [_instance(device, pods) for device in gpu.mig_devices],
+        "instances": [_instance(device, on) for device in gpu.mig_devices],
     }
 
 
@@ -46,23 +65,81 @@ def holders(ledger: Ledger | None) -> Pods:
     return {device: tuple(sorted(pods)) for device, pods in found.items()}
 
 
+def slots(ledger: Ledger | None, inventory: Inventory | None) -> Slots:
+    """Count the slots of each device by their states; what no row is about is free."""
+    if ledger is None or inventory is None:
+        return {}
+    found = {
+        share.uuid: Counter({SlotState.FREE.value: share.replicas}) for share in inventory.shares
+    }
+    for row in ledger.rows:
+        counts = found.get(device_of(row.slot))
+        if counts is not None:
+            counts[row.state.value] += 1
+            counts[SlotState.FREE.value] -= row.state is not SlotState.RETIRING
+    return {uuid: +counts for uuid, counts in found.items()}
+
+
 def change_form(intent: Intent | None, progress: Progress | None) -> dict[str, Any]:
     """The layout that is wanted of a node and what has become of it; null where none is."""
-    empty = ("config", "phase", "reason", "sentence", "step", "blockers")
     if intent is None or not (intent.mig_config or intent.mig_problems):
-        return dict.fromkeys(empty, None)
-    form: dict[str, Any] = {"config": intent.mig_config, "step": "", "blockers": []}
+        return dict.fromkeys(CHANGE, None)
+    form = dict.fromkeys(CHANGE) | {
+        "config": intent.mig_config,
+        "reason": "",
+        "step": "",
+        "blockers": [],
+    }
     if intent.mig_problems:
         return form | _refused(intent.mig_problems)
     if progress is None or progress.stamp.generation != intent.stamp.generation:
-        return form | {"phase": "pending", "reason": "", "sentence": NOT_HEARD}
-    return form | {
+        return form | {"phase": "pending", "sentence": NOT_HEARD}
+    return form | _stands(progress, intent.drain if progress.phase in WAITS else None)
+
+
+def _stands(progress: Progress, drain: Drain | None) -> dict[str, Any]:
+    """Where the agent stands, or the controller, which may have given up what the agent awaits."""
+    pods = {each.pod: each for each in drain.pods} if drain else {}
+    names = sorted({holder.pod_key for holder in progress.blockers} | pods.keys())
+    form = {
         "phase": progress.phase.value,
         "reason": progress.reason,
         "sentence": progress.sentence,
         "step": progress.step,
-        "blockers": sorted({holder.pod_key for holder in progress.blockers}),
+        "number": progress.number or None,
+        "steps": progress.steps or None,
+        "blockers": names,
     }
+    if drain and drain.reason:
+        return form | {
+            "phase": Phase.FAILED.value,
+            "reason": drain.reason,
+            "sentence": drain.sentence,
+            "retry": _moment(drain.until_ns),
+        }
+    if progress.phase is Phase.FAILED:
+        return form | {"retry": _moment(progress.until_ns)}
+    since_ns = drain.since_ns if drain else progress.since_ns
+    until_ns = min(
+        (at for at in (progress.until_ns, drain.until_ns if drain else 0) if at), default=0
+    )
+    return form | {
+        "waits": drain.sentence if drain else "",
+        "pods": [
+            {
+                "pod": name,
+                "why": pods[name].why if name in pods else "",
+                "since": _moment(pods[name].since_ns if name in pods else since_ns),
+            }
+            for name in names
+        ],
+        "since": _moment(since_ns),
+        "limit": _moment(until_ns),
+    }
+
+
+def _moment(ns: int) -> str | None:
+    return clock.utc(ns) if ns else None
 
 
 def _refused(problems: tuple[Problem, ...]) -> dict[str, str]:
@@ -70,7 +147,7 @@ def _refused(problems: tuple[Problem, ...]) -> dict[str, str]:
     return {"phase": Phase.FAILED.value, "reason": "Refused", "sentence": said}
 
 
-def _instance(device: MigDevice, pods: Pods) -> dict[str, Any]:
+def _instance(device: MigDevice, on: On) -> dict[str, Any]:
     return {
         "uuid": device.uuid,
         "profile": device.profile,
@@ -78,5 +155,7 @@ def _instance(device: MigDevice, pods: Pods) -> dict[str, Any]:
         "size": device.size,
         "health": device.health.state.value,
         "reason": device.health.reason,
-        "pods": list(pods.get(device.uuid, ())),
+        "slots": dict(on.slots.get(device.uuid, {})),
+        "used": used.of_device(device.uuid, on.uses),
+        "pods": list(on.pods.get(device.uuid, ())),
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from services.views import cuts
+from services.views import cuts, totals, used
 from shared.contract.messages import (
     ConfigState,
     Intent,
@@ -14,7 +14,9 @@ from shared.contract.messages import (
     Ledger,
     Progress,
     SlotCounts,
+    Usage,
 )
+from shared.contract.waiting import Waiting
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import SourceKind
@@ -45,22 +47,30 @@ class NodeState:
     inventory: Inventory | None = None
     ledger: Ledger | None = None
     progress: Progress | None = None
+    usage: Usage | None = None
     services: Mapping[str, Heard]
 
 
-def form(states: Iterable[NodeState]) -> dict[str, Any]:
+def form(states: Iterable[NodeState], waiting: Waiting | None = None) -> dict[str, Any]:
     """The whole answer of `status -o json`, nodes in order of name."""
-    return {"nodes": [node_form(state) for state in sorted(states, key=lambda each: each.name)]}
+    nodes = [node_form(state) for state in sorted(states, key=lambda each: each.name)]
+    return {
+        "nodes": nodes,
+        "resources": totals.of_fleet(nodes, waiting),
+        "waiting": totals.pending(waiting),
+    }
 
 
 def node_form(state: NodeState) -> dict[str, Any]:
     """One node of the answer."""
+    uses = used.by_device(state.usage)
+    slots = by_resource(state.ledger)
     return {
         "name": state.name,
         "config": _config(state.intent, state.inventory),
         "mig": cuts.change_form(state.intent, state.progress),
-        "gpus": _gpus(state.inventory, state.ledger),
-        "resources": by_resource(state.ledger),
+        "gpus": _gpus(state.inventory, state.ledger, uses),
+        "resources": totals.of_node(slots, state.ledger, state.inventory, uses),
         "services": {name: heard.form() for name, heard in state.services.items()},
     }
 
@@ -115,10 +125,15 @@ def _misfits(intent: Intent, inventory: Inventory | None) -> tuple[Problem, ...]
     return inventory.problems
 
 
-def _gpus(inventory: Inventory | None, ledger: Ledger | None) -> list[dict[str, Any]]:
-    pods = cuts.holders(ledger)
+def _gpus(
+    inventory: Inventory | None, ledger: Ledger | None, uses: used.Uses
+) -> list[dict[str, Any]]:
+    on = cuts.On(pods=cuts.holders(ledger), slots=cuts.slots(ledger, inventory), uses=uses)
     gpus = inventory.gpus if inventory else ()
-    return [_gpu(gpu, ledger) | cuts.gpu_form(gpu, pods) for gpu in gpus]
+    return [
+        _gpu(gpu, ledger) | {"used": used.of_gpu(gpu, uses)} | cuts.gpu_form(gpu, on)
+        for gpu in gpus
+    ]
 
 
 def _gpu(gpu: Gpu, ledger: Ledger | None) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """MIG instances → a bar of memory slices, so that a person sees what stands where.
 
-`slicewire plan` draws layouts before and after; each instance is as wide as its share.
+`slicewire plan` draws layouts before and after, `slices` what is there for `slicewire status`; each
+instance is as wide as its share.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ _FREE = "."
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One instance in a bar; its sign says the same as its colour."""
+    """One instance in a bar; its sign says the same as its colour, unless it has a style."""
 
     name: str
     start: int
     size: int
     sign: str = KEPT
+    style: str = ""
 
     @property
     def words(self) -> str:
@@ -42,6 +44,6 @@ def bar(units: int, cells: Sequence[Cell], wide: int) -> Text:
     for cell in sorted(cells, key=lambda cell: cell.start):
         text.append(_FREE * (cell.start - unit) * wide, style="dim")
         inside = cell.words.center(cell.size * wide - 2)
-        text.append(f"[{inside}]", style=_STYLES[cell.sign])
+        text.append(f"[{inside}]", style=cell.style or _STYLES[cell.sign])
         unit = cell.start + cell.size
     return text.append(_FREE * (units - unit) * wide, style="dim")

@@ -81,13 +81,13 @@ async def test_commands_answer_in_the_forms_that_programs_rely_on() -> None:
 async def status(bus: Mapping[str, str]) -> None:
     """`status` tells config, GPUs and services; an unknown node is 1."""
     (node,) = (await answered(bus, "status", "gpu-a.lan"))["nodes"]
-    assert node.keys() == {"name", "config", "mig", "gpus", "services"}
+    assert node.keys() == {"name", "config", "mig", "gpus", "resources", "services"}
     assert node["config"].keys() == {"key", "source", "generation", "state", "reason"}
     assert (node["config"]["key"], node["config"]["state"]) == ("any", "applied")
     assert [gpu["uuid"] for gpu in node["gpus"]][1] == UUID
     assert node["gpus"][1].keys() == {
         *("index", "uuid", "model", "health", "reason", "slots", "instances"),
-        *("mig", "migPending", "slices"),
+        *("mig", "migPending", "slices", "used"),
     }
     assert node["gpus"][1]["slots"] == {
         "total": 2,
@@ -100,8 +100,14 @@ async def status(bus: Mapping[str, str]) -> None:
     assert node["services"].keys() == {"controller", "advertiser", "allocator", "agent"}
     assert all(each["seen"] and each["version"] for each in node["services"].values())
     assert (await called(bus, "status", "gpu-b.lan"))[0] == 1
+    fleet = await answered(bus, "status")
+    assert (fleet["waiting"], [each["resource"] for each in fleet["resources"]]) == (
+        0,
+        ["nvidia.com/gpu"],
+    )
     lines = await called(bus, "status")
     assert "1 held, 1 free" in lines[1]
+    assert (await called(bus, "status", "--watch", "-o", "json"))[0] == 2
 
 
 async def who(bus: Mapping[str, str]) -> None:

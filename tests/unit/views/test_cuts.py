@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 from typing import Any
 
 import pytest
 
-from services.commands import status
-from services.views import console as view
-from services.views import cuts, fleet
+from services.views import cuts, fleet, node_lines
 from services.views.fleet import NodeState
 from shared.contract.generation import Generation
 from shared.contract.messages import (
     ConfigState,
+    Drain,
     Intent,
     Inventory,
     Ledger,
@@ -23,15 +21,26 @@ from shared.contract.messages import (
     Progress,
     Source,
     Stamp,
+    WaitedFor,
 )
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu, Health, HealthState, MigDevice, MigMode
-from shared.domain.sharing import UNSHARED, SourceKind
+from shared.domain.sharing import UNSHARED, Share, SourceKind
 from shared.domain.slots import Holder, SlotState
 from tests.support.hardware import gpu, mig_gpu
+from tests.unit.views import blank
 
 STAMP = Stamp(node="gpu-a", writer="x/0.1.0/1", generation=Generation(1, 2))
 HOLDER = Holder("ml", "a", "main")
+START_NS = 1_800_000_000_000_000_000
+LATER_NS = START_NS + 60 * 1_000_000_000
+START, LATER = "2027-01-15T08:00:00.000000Z", "2027-01-15T08:01:00.000000Z"
+DRAIN = Drain(
+    sentence="w",
+    pods=(WaitedFor("ml/b", "is ending", LATER_NS),),
+    since_ns=START_NS,
+    until_ns=START_NS + 300 * 1_000_000_000,
+)
 SICK = Health(state=HealthState.SICK, reason="XID 94")
 INTENT = Intent(
     stamp=STAMP,
@@ -55,6 +64,11 @@ def device(profile: str, start: int, size: int, memory_mib: int) -> MigDevice:
     )
 
 
+def share(uuid: str, resource: str, replicas: int) -> Share:
+    """What a device offers."""
+    return Share(uuid=uuid, gpu_uuid="GPU-0", gpu_index=0, resource=resource, replicas=replicas)
+
+
 def cut(memory_mib: int, *devices: MigDevice) -> Gpu:
     """A GPU with these instances."""
     whole = dataclasses.replace(gpu(0), memory_mib=memory_mib)
@@ -70,10 +84,10 @@ BALANCED = cut(
 )
 
 
-def form(gpus: tuple[Gpu, ...], **more: Any) -> dict[str, Any]:
+def form(gpus: tuple[Gpu, ...], shares: tuple[Share, ...] = (), **more: Any) -> dict[str, Any]:
     """The form of one node."""
     inventory = Inventory(
-        stamp=STAMP, driver_version="1", cuda_version=(13, 0), gpus=gpus, shares=()
+        stamp=STAMP, driver_version="1", cuda_version=(13, 0), gpus=gpus, shares=shares
     )
     state = NodeState(name="gpu-a", inventory=inventory, services={}, **more)
     (node,) = fleet.form([state])["nodes"]
@@ -82,12 +96,7 @@ def form(gpus: tuple[Gpu, ...], **more: Any) -> dict[str, Any]:
 
 def written(gpus: tuple[Gpu, ...], **more: Any) -> list[str]:
     """What people read."""
-    file = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    status.write({"nodes": [form(gpus, **more)]}, view.open_console(file))
-    file.flush()
-    buffer = file.buffer
-    assert isinstance(buffer, io.BytesIO)
-    return buffer.getvalue().decode().splitlines()
+    return [line.plain for line in node_lines.draw(form(gpus, **more), blank.page())]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +128,12 @@ def test_the_form_of_an_instance_says_where_it_stands_and_who_is_on_it() -> None
         holder=HOLDER,
     )
     grant = dataclasses.replace(row, slot="MIG-4::0", state=SlotState.GRANTED, holder=None)
-    (found,) = form((BALANCED,), ledger=Ledger(stamp=STAMP, rows=(row, grant), counts=()))["gpus"]
+    shares = tuple(
+        share(f"MIG-{start}", f"nvidia.com/mig-{profile}", replicas=2)
+        for start, profile in ((0, "1g.10gb"), (4, "3g.40gb"))
+    )
+    ledger = Ledger(stamp=STAMP, rows=(row, grant), counts=())
+    (found,) = form((BALANCED,), shares=shares, ledger=ledger)["gpus"]
     assert (found["mig"], found["migPending"], found["slices"]) == (True, False, 8)
     first, second, third = found["instances"]
     assert first == {
@@ -129,10 +143,12 @@ def test_the_form_of_an_instance_says_where_it_stands_and_who_is_on_it() -> None
         "size": 1,
         "health": "healthy",
         "reason": "",
+        "slots": {"free": 1, "held": 1},
+        "used": None,
         "pods": ["ml/a"],
     }
     assert (second["health"], second["reason"]) == ("sick", "XID 94")
-    assert third["pods"] == []
+    assert (third["pods"], third["slots"]) == ([], {"free": 1, "granted": 1})
 
 
 def test_a_gpu_that_cannot_do_mig_has_no_mode() -> None:
@@ -146,9 +162,9 @@ def test_people_see_instances_over_slices_and_which_is_sick() -> None:
     """What is free is dots; what is pending or empty is said."""
     lines = written((BALANCED,))
     assert (
-        "         [1g.10gb].........[    2g.20gb     ][             3g.40gb              ]" in lines
+        "         [1g.10gb].........[   ☒ 2g.20gb    ][             3g.40gb              ]" in lines
     )
-    assert any("✗ 2g.20gb at 2 sick: XID 94  MIG-2" in line for line in lines)
+    assert "         ✗ 2g.20gb at 2 sick: XID 94  MIG-2" in lines
     assert "         MIG on, no instance" in written((cut(81920),))
     pending = dataclasses.replace(gpu(0), mig_mode=MigMode(current=False, pending=True))
     assert "         MIG on is pending" in written((pending,))
@@ -179,16 +195,66 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"phase": "pending", "sentence": cuts.NOT_HEARD},
     ),
     "waiting for a pod": (
-        {"intent": INTENT, "progress": progress(Phase.HOLDING, blockers=(HOLDER, HOLDER))},
-        {"phase": "holding", "sentence": "it is so", "blockers": ["ml/a"], "step": ""},
+        {
+            "intent": INTENT,
+            "progress": progress(
+                Phase.HOLDING, blockers=(HOLDER, HOLDER), since_ns=START_NS, until_ns=START_NS
+            ),
+        },
+        {
+            "phase": "holding",
+            "sentence": "it is so",
+            "blockers": ["ml/a"],
+            "pods": [{"pod": "ml/a", "why": "", "since": START}],
+            "step": "",
+            "since": START,
+            "limit": START,
+        },
+    ),
+    "waiting with the controller": (
+        {
+            "intent": dataclasses.replace(INTENT, drain=DRAIN),
+            "progress": progress(Phase.HOLDING, blockers=(HOLDER,), since_ns=1, until_ns=LATER_NS),
+        },
+        {
+            "blockers": ["ml/a", "ml/b"],
+            "pods": [
+                {"pod": "ml/a", "why": "", "since": START},
+                {"pod": "ml/b", "why": "is ending", "since": LATER},
+            ],
+            "waits": "w",
+            "since": START,
+            "limit": LATER,
+        },
+    ),
+    "given up by the controller": (
+        {
+            "intent": dataclasses.replace(
+                INTENT, drain=Drain(sentence="late", reason="DrainTimeout", until_ns=LATER_NS)
+            ),
+            "progress": progress(Phase.PREPARE),
+        },
+        {"phase": "failed", "reason": "DrainTimeout", "sentence": "late", "retry": LATER},
     ),
     "at work": (
-        {"intent": INTENT, "progress": progress(Phase.APPLYING, step="GPU 0: create 1g.10gb at 0")},
-        {"phase": "applying", "step": "GPU 0: create 1g.10gb at 0", "blockers": []},
+        {
+            "intent": dataclasses.replace(INTENT, drain=DRAIN),
+            "progress": progress(
+                Phase.APPLYING, step="GPU 0: create 1g.10gb at 0", number=2, steps=5
+            ),
+        },
+        {
+            "phase": "applying",
+            "step": "GPU 0: create 1g.10gb at 0",
+            "number": 2,
+            "steps": 5,
+            "blockers": [],
+            "limit": None,
+        },
     ),
     "failed": (
-        {"intent": INTENT, "progress": progress(Phase.FAILED, reason="InUse")},
-        {"phase": "failed", "reason": "InUse"},
+        {"intent": INTENT, "progress": progress(Phase.FAILED, reason="InUse", until_ns=LATER_NS)},
+        {"phase": "failed", "reason": "InUse", "retry": LATER},
     ),
     "a name that is not there": (
         {
@@ -210,10 +276,16 @@ def test_where_a_change_stands(state: dict[str, Any], wanted: dict[str, Any]) ->
 
 
 def test_people_read_where_a_change_stands_and_who_is_in_its_way() -> None:
-    """A line for the layout, one for the step, one for the pods."""
-    at_work = progress(Phase.HOLDING, step="s", blockers=(HOLDER,))
+    """A line for the layout with the step or the time that is left, and one for each pod."""
+    drained = dataclasses.replace(INTENT, drain=DRAIN)
+    waiting = progress(Phase.HOLDING, blockers=(HOLDER,))
+    lines = written((BALANCED,), intent=drained, progress=waiting)
+    assert "  MIG layout all-balanced: holding  for 90 s  given up in 4 min  it is so" in lines
+    assert "    → in the way: ml/b  for 30 s  is ending" in lines
+    at_work = progress(Phase.APPLYING, step="GPU 0: s", number=2, steps=5)
     lines = written((BALANCED,), intent=INTENT, progress=at_work)
-    assert "  MIG layout all-balanced: holding  it is so" in lines
-    assert "    step: s" in lines
-    assert "    in the way: ml/a" in lines
+    assert "  MIG layout all-balanced: applying  step 2 of 5: GPU 0: s  it is so" in lines
+    failed = progress(Phase.FAILED, reason="InUse", until_ns=LATER_NS + 600 * 1_000_000_000)
+    lines = written((BALANCED,), intent=INTENT, progress=failed)
+    assert "  MIG layout all-balanced: failed  tried again in 10 min  InUse: it is so" in lines
     assert not any("MIG layout" in line for line in written((BALANCED,)))

@@ -168,6 +168,8 @@ def test_the_form_of_a_node() -> None:
             "retiring": 1,
             "unhealthy": 1,
             "lost": 0,
+            "allocatable": 4,
+            "used": None,
         }
     }
     assert node["services"] == {"allocator": {"seen": "2027-01-15T08:00:00Z", "version": "0.1.0"}}

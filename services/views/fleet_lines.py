@@ -1,0 +1,159 @@
+"""`status` of a whole fleet → totals, and nodes in full or one line each, problems first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+
+from services.views import console as view
+from services.views import node_lines, troubles
+from services.views.page import GAP, Page
+from services.views.troubles import Trouble
+
+IN_FULL = 4  # so many nodes are drawn in full
+SHOWN = 20  # lines of nodes on a terminal that can scroll; those with problems all have one
+WIDE = 110  # from here on a node's line has room for a bar
+BAR_WIDTH = 16
+LEAST_ROWS = 3
+RANKS = ("with problems", "changing")
+LONG_HEADS = ("RESOURCE", "REQUESTED", "ALLOCATABLE", "HELD", "FREE", "MEMORY")
+SHORT_HEADS = ("RESOURCE", "ASKED", "ALLOC", "HELD", "FREE", "MEM")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A node and what is to know of it."""
+
+    node: Mapping[str, Any]
+    troubles: tuple[Trouble, ...]
+
+    @property
+    def rank(self) -> int:
+        return troubles.rank(self.troubles)
+
+
+def draw(form: Mapping[str, Any], page: Page, *, every: bool = False) -> list[Text]:
+    """Draw all nodes; a few of them in full, where that fits the page.
+
+    Args:
+        form: as `status -o json` has it.
+        page: to draw on; a height bounds the lines.
+        every: a line for each node, also where nothing is wrong.
+    """
+    rows = sorted(
+        (_Row(node, troubles.of(node)) for node in form["nodes"]),
+        key=lambda row: (row.rank, row.node["name"]),
+    )
+    top = [*page.flow(_summary(form, rows), 0, 2), *resources(form["resources"], page), Text()]
+    if len(rows) <= IN_FULL and not every:
+        lines = top + [
+            line for node in form["nodes"] for line in (*node_lines.draw(node, page), Text())
+        ]
+        if page.height is None or len(lines) <= page.height:
+            return lines[:-1]
+    return top + _table(rows, page, _limit(rows, page, len(top), every=every))
+
+
+def resources(found: Sequence[Mapping[str, Any]], page: Page) -> list[Text]:
+    """Draw what is asked for of each resource beside what there is of it."""
+    if not found:
+        return []
+    cells = [
+        (
+            each["resource"],
+            str(each["requested"]) + (f" ({each['waiting']} wait)" if each["waiting"] else ""),
+            str(each["allocatable"]),
+            str(each["held"]),
+            str(each["free"]),
+            node_lines.percent(each["used"]),
+        )
+        for each in found
+    ]
+    heads = SHORT_HEADS if page.narrow else LONG_HEADS
+    return [page.cut(line, page.room(0)) for line in view.columns([heads, *cells], right=True)]
+
+
+def _summary(form: Mapping[str, Any], rows: Sequence[_Row]) -> list[Text]:
+    gpus = sum(len(row.node["gpus"]) for row in rows)
+    parts = [Text(f"{_count(len(rows), 'node')}, {_count(gpus, 'GPU')}", style="bold")]
+    for rank, (words, style) in enumerate(zip(RANKS, ("bold red", "yellow"), strict=True)):
+        count = sum(row.rank == rank for row in rows)
+        if count:
+            parts.append(Text(f"{count} {words}", style=style))
+    if form["waiting"]:
+        parts.append(Text(f"{_count(form['waiting'], 'pod')} waiting", style="yellow"))
+    return parts
+
+
+def _limit(rows: Sequence[_Row], page: Page, above: int, *, every: bool) -> int:
+    """How many nodes get a line: on a page of some height what fits, else what is worth it."""
+    if page.height is not None:
+        return max(page.height - above - 2, LEAST_ROWS)  # the heading, and what is left out
+    if every or page.width is None:
+        return len(rows)
+    return max(SHOWN, sum(bool(row.troubles) for row in rows))
+
+
+def _table(rows: Sequence[_Row], page: Page, limit: int) -> list[Text]:
+    shown, hidden = rows[:limit], rows[limit:]
+    widths = _widths(rows)
+    lines = [_head(widths, page), *(_line(row, widths, page) for row in shown)]
+    if hidden:
+        wrong = sum(bool(row.troubles) for row in hidden)
+        nature = f"{wrong} of them with something to know" if wrong else "nothing is wrong there"
+        words = f"+ {_count(len(hidden), 'node')} more, {nature}: status --all"
+        lines.append(page.cut(Text(words, style="dim"), page.room(0)))
+    return lines
+
+
+def _widths(rows: Sequence[_Row]) -> tuple[int, int]:
+    """Of the names, and of the numbers of slots."""
+    names = [len(row.node["name"]) for row in rows]
+    return max((*names, 4)), max((*(len(_slots(row.node)) for row in rows), 9))
+
+
+def _head(widths: tuple[int, int], page: Page) -> Text:
+    names, slots = widths
+    bar = f"{'':{BAR_WIDTH}}{GAP}" if _wide(page) else ""
+    words = f"  {'NODE':{names}}{GAP}GPUS{GAP}{'HELD/SLOTS':>{slots}}{GAP}{bar}MEM  {GAP}"
+    return page.cut(Text(words.rstrip(), style="bold"), page.room(0))
+
+
+def _line(row: _Row, widths: tuple[int, int], page: Page) -> Text:
+    node, (names, slots) = row.node, widths
+    sign, style = view.verdict(page.signs, row.rank)
+    line = Text(f"{sign[0]} {node['name']:{names}}", style=style)
+    line.append(f"{GAP}{len(node['gpus']):>4}{GAP}{_slots(node):>{max(slots, 10)}}{GAP}", "default")
+    if _wide(page):
+        bar = view.signs(_states(node), page.signs, width=BAR_WIDTH - 5)
+        line.append_text(bar).append(" " * (BAR_WIDTH - len(bar)) + GAP)
+    line.append(f"{node_lines.percent(_memory(node)):<5}{GAP}", "default")
+    line.append("; ".join(each.words for each in row.troubles), style)
+    return page.cut(line, page.room(0))
+
+
+def _wide(page: Page) -> bool:
+    return page.width is None or page.width >= WIDE
+
+
+def _slots(node: Mapping[str, Any]) -> str:
+    states = _states(node)
+    return f"{states['held']}/{sum(states.values())}"
+
+
+def _states(node: Mapping[str, Any]) -> dict[str, int]:
+    return {
+        state: sum(gpu["slots"][state] for gpu in node["gpus"]) for state in node_lines.SLOT_STATES
+    }
+
+
+def _memory(node: Mapping[str, Any]) -> dict[str, int]:
+    used = [gpu["used"] for gpu in node["gpus"] if gpu["used"]]
+    return {key: sum(each[key] for each in used) for key in ("usedMib", "memoryMib")}
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
