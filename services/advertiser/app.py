@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from services.advertiser import loop, measures, mps_report
+from services.advertiser import loop, measures, mps_report, sampling
 from services.advertiser.settings import AdvertiserSettings
 from shared.bus import connection, logs, state
 from shared.bus import measures as bus_measures
 from shared.contract import table
-from shared.contract.messages import Hold, Intent, Inventory
+from shared.contract.messages import Fact, Hold, Intent, Inventory, Ledger, Usage
 from shared.nvml import driver, threads
+from shared.nvml import sampling as nvml_sampling
 from shared.runtime import boot, files, locks
 from shared.telemetry import meters, setup
 
@@ -33,8 +36,9 @@ async def serve(settings: AdvertiserSettings, measured: meters.Meters = meters.N
         facts = logs.FactWriter(bus, node)
         spans = logs.SpanWriter(bus, node, SERVICE)
         telemetry.sink = spans.add
+        nvml = threads.Nvml(driver.PynvmlDriver(), deadline_s=settings.call_deadline_s)
         advertiser = loop.Loop(
-            threads.Nvml(driver.PynvmlDriver(), deadline_s=settings.call_deadline_s),
+            nvml,
             loop.Outlets(
                 file=files.Store(settings.run_dir / "inventory.json", kind="inventory"),
                 mps=mps_report.Reader(settings.run_dir).read,
@@ -47,7 +51,7 @@ async def serve(settings: AdvertiserSettings, measured: meters.Meters = meters.N
             look_period_s=settings.look_period_s,
             proc=settings.proc_root,
         )
-        writers = {"facts": facts, "spans": spans}
+        writers: dict[str, bus_measures.Writer] = {"facts": facts, "spans": spans}
         telemetry.meters.show(lambda: measures.samples(advertiser.published))
         telemetry.meters.show(lambda: bus_measures.samples(bus, writers))
         reader: state.StateReader[Intent] = state.StateReader(
@@ -63,5 +67,46 @@ async def serve(settings: AdvertiserSettings, measured: meters.Meters = meters.N
             (facts.run(), "write facts"),
             (spans.run(), "write spans"),
             (advertiser.run(), "advertise"),
+            *_uses(settings, bus, nvml, advertiser, tell=facts.publish, shown=telemetry.meters),
         ):
             tasks.create_task(work, name=name)
+
+
+def _uses(
+    settings: AdvertiserSettings,
+    bus: connection.Bus,
+    nvml: threads.Nvml,
+    advertiser: loop.Loop,
+    *,
+    tell: Callable[[Fact, str], None],
+    shown: meters.Meters,
+) -> list[tuple[Coroutine[Any, Any, None], str]]:
+    """What looks at who uses the GPUs, where anything is to."""
+    if not settings.usage_period_s:
+        return []
+    node = settings.node_name
+    writer: state.StateWriter[Usage] = state.StateWriter(bus, table.bucket("usage"), node)
+    looks = sampling.Sampling(
+        nvml,
+        nvml_sampling.PynvmlSampler(),
+        sampling.Node(
+            proc=settings.proc_root,
+            log_links=settings.log_links,
+            deadline_s=settings.call_deadline_s,
+            pid=os.getpid(),
+        ),
+        lambda: advertiser.published,
+        publish=writer.put,
+        tell=tell,
+        stamp=bus.stamp(node),
+        period_s=settings.usage_period_s,
+    )
+    shown.show(looks.samples)
+    reader: state.StateReader[Ledger] = state.StateReader(
+        bus, table.bucket("ledger"), node, looks.on_ledger
+    )
+    return [
+        (reader.run(), "read ledger"),
+        (writer.run(), "write usage"),
+        (looks.run(), "look at use"),
+    ]

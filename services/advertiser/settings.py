@@ -26,4 +26,13 @@ class AdvertiserSettings(settings.NodeBusSettings):
     proc_root: pathlib.Path = Field(
         default=pathlib.Path("/proc"), description="where the host's /proc is mounted"
     )
+    usage_period_s: float = Field(
+        default=5.0,
+        ge=0,
+        description="seconds between two looks at who uses the GPUs; 0: nobody looks",
+    )
+    log_links: pathlib.Path = Field(
+        default=pathlib.Path("/var/log/containers"),
+        description="the kubelet's links of logs, whose names say which pod a process belongs to",
+    )
     boot_id_path: str = Field(default=boot.KERNEL_BOOT_ID, description="file with the boot id")

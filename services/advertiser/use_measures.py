@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from services.advertiser import measures
 from shared.contract.messages import DeviceUse, Inventory, Ledger, PodUse, Usage
 from shared.domain.gpu import Gpu
 from shared.telemetry import catalogue
 from shared.telemetry.catalogue import Sample
 
-MIB = 1 << 20
 WHOLE = 100  # percent
 
 
@@ -30,14 +30,11 @@ def samples(usage: Usage, inventory: Inventory | None, ledger: Ledger | None) ->
 
 def _gpu(use: DeviceUse, gpu: Gpu, inventory: Inventory, ledger: Ledger | None) -> Iterator[Sample]:
     slots = sum(each.replicas for each in inventory.shares if each.gpu_uuid == gpu.uuid)
-    labels = {
-        "uuid": gpu.uuid,
-        "index": str(gpu.index),
-        "model": gpu.model,
+    labels = measures.labels(gpu) | {
         "shared": "true" if slots > 1 else "false",
         "holders": _holders(gpu, ledger),
     }
-    yield catalogue.GPU_MEMORY_USED.at(use.used_mib * MIB, **labels)
+    yield catalogue.GPU_MEMORY_USED.at(use.used_mib * measures.MIB, **labels)
     if use.sm_percent is not None:
         yield catalogue.GPU_UTILIZATION.at(use.sm_percent / WHOLE, **labels)
 
@@ -53,7 +50,7 @@ def _holders(gpu: Gpu, ledger: Ledger | None) -> str:
 def _processes(device: DeviceUse) -> Iterator[Sample]:
     for pod in device.pods:
         yield from _pod(pod, device.uuid)
-    of_nobody = device.unaccounted_mib * MIB
+    of_nobody = device.unaccounted_mib * measures.MIB
     yield catalogue.UNACCOUNTED_GPU_MEMORY_USED.at(of_nobody, uuid=device.uuid)
     yield catalogue.UNACCOUNTED_GPU_PROCESSES.at(device.unaccounted_processes, uuid=device.uuid)
 
@@ -67,6 +64,6 @@ def _pod(use: PodUse, uuid: str) -> Iterator[Sample]:
         "uuid": uuid,
     }
     if use.memory_mib is not None:
-        yield catalogue.POD_GPU_MEMORY_USED.at(use.memory_mib * MIB, **labels)
+        yield catalogue.POD_GPU_MEMORY_USED.at(use.memory_mib * measures.MIB, **labels)
     if use.sm_percent is not None:
         yield catalogue.POD_GPU_SM_UTILIZATION.at(use.sm_percent / WHOLE, **labels)

@@ -172,8 +172,9 @@ BUSY = DeviceUse(
 )
 
 
-def with_pod(**changes: int | None) -> DeviceUse:
-    return dataclasses.replace(BUSY, pods=(dataclasses.replace(BUSY.pods[0], **changes),))
+def with_pod(memory_mib: int | None = 4000, sm_percent: int | None = 30) -> DeviceUse:
+    pod = PodUse(holder=TRAIN, memory_mib=memory_mib, sm_percent=sm_percent)
+    return dataclasses.replace(BUSY, pods=(pod,))
 
 
 @pytest.mark.parametrize(
