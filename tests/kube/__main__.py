@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kube import build, cluster
+from tests.kube import build, cluster, places
 
 
 def main() -> int:
@@ -33,6 +33,7 @@ def main() -> int:
         cluster.down()
     tested = time.monotonic()
     print(f"make kube: programs {built - start:.0f} s, cluster and tests {tested - built:.0f} s")
+    print(f"make kube: what everything has said is in {places.kept_logs()}")
     return int(result != pytest.ExitCode.OK)
 
 

@@ -151,8 +151,17 @@ def running(nodes: int = 1) -> Iterator[Cluster]:
         cluster.up()
         yield cluster
     finally:
+        _keep_logs()
         down()
         cluster.processes.reap()
+
+
+def _keep_logs() -> None:
+    """Copy what programs, services and pods have said, for whoever asks why a test failed."""
+    folder, kept = places.cluster_folder(), places.kept_logs()
+    shutil.rmtree(kept, ignore_errors=True)
+    for logs in (folder / "logs", *folder.glob("node*/pod-logs")):
+        shutil.copytree(logs, kept / logs.relative_to(folder), ignore_dangling_symlinks=True)
 
 
 def _ended() -> bool:

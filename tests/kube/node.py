@@ -95,6 +95,21 @@ class Node:
         cgroups.remove([self.cgroup])
         shutil.rmtree(self.folder)
 
+    def power_off(self) -> None:
+        """End everything of the node at once, as without current; its disk stays."""
+        until(f"the end of {self.name}", self._ended)
+        for part in ("kubelet", "containerd", "mounts"):
+            self.processes.stop(self._part(part))  # so that what was killed is no zombie
+        (self.folder / "mounted").unlink()
+        for gone in ("containerd-state", "netns", "run"):  # what stands in memory
+            shutil.rmtree(self.folder / gone, ignore_errors=True)
+
+    def power_on(self) -> None:
+        """Boot: its runtime and its kubelet, which starts what is bound to the node."""
+        self._start_namespace()
+        self._start_containerd()
+        self.start_kubelet()
+
     def load(self, archive: pathlib.Path) -> None:
         """Import an image from an OCI archive."""
         self.ctr("images", "import", archive)
@@ -161,7 +176,7 @@ class Node:
 
     def _start_containerd(self) -> None:
         networks = self.folder / "networks"
-        networks.mkdir()
+        networks.mkdir(exist_ok=True)
         bridge = configs.network(self.number, self.folder / "addresses")
         (networks / "10-bridge.conflist").write_text(bridge, encoding="utf-8")
         config = self.folder / "containerd.toml"

@@ -13,6 +13,7 @@ import os
 import pathlib
 import stat
 import sys
+import uuid
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,9 @@ from shared.contract.table import Role
 from shared.simulation.broker import Broker
 from shared.simulation.gpu.control import Control
 from shared.simulation.kube.api_client import ApiRefusedError
+from tests.kube import agreement
 from tests.kube.real_kubelet import RealNode
+from tests.support.eventually import eventually
 from tests.support.node_view import GPU, NAME
 from tests.support.one_node import pod_object
 
@@ -34,6 +37,8 @@ NAMESPACE = "slicewire"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 GPUS = ("a100-80gb", "a100-80gb")
 NULL = os.makedev(1, 3)
+ON_NODE = ("allocator", "agent", "advertiser")
+BOOT_ID = "boot_id"
 ANY = None  # where a pod goes is the scheduler's choice
 
 
@@ -77,6 +82,32 @@ class Ours:
         answer: dict[str, Any] = json.loads(said)
         return answer
 
+    async def agrees(self) -> None:
+        """Wait until `kubectl get nodes` and `slicewire status` say the same."""
+        await agreement.agreed(self.node.cluster, self.status, self.node.patience)
+
+    async def until_waits(self, name: str) -> None:
+        """Wait until a service stands at the lock of the one that serves."""
+
+        def stands_there() -> bool:
+            folder = pathlib.Path(f"/proc/{self.services[name].pid}/fd")
+            opened = [each.resolve().name for each in folder.iterdir()]
+            return f"{Role.ALLOCATOR}.lock" in opened
+
+        await eventually(lambda: asyncio.to_thread(stands_there), within=self.node.patience)
+
+    async def power_off(self) -> None:
+        """The whole node at once: our services, kubelet, runtime and pods."""
+        for name in ON_NODE:
+            await self.services[name].kill()
+        await self.node.kubelet.power_off()
+
+    async def power_on(self) -> None:
+        """Boot the node with its GPUs, but none of our services yet."""
+        await Control(self.node.folder / "gpu.sock").reboot()
+        await asyncio.to_thread(_begin_boot, self.node.folder)
+        await self.node.kubelet.power_on()
+
     async def slots(self, state: str) -> int:
         """How many slots are in a state, by `slicewire status`."""
         (said,) = (await self.status())["nodes"]
@@ -116,6 +147,11 @@ async def run(node: RealNode, *names: str) -> None:
         await node.until_phase(name, "Running")
 
 
+async def has_ended(node: RealNode, name: str) -> bool:
+    """Whether a pod has been admitted or refused."""
+    return await node.phase(name) in ("Running", "Failed")
+
+
 async def restarts(node: RealNode, *names: str) -> list[int]:
     """How often the containers of pods were started again."""
     pods = [await node.read(name) for name in names]
@@ -126,10 +162,12 @@ async def restarts(node: RealNode, *names: str) -> list[int]:
 async def started(node: RealNode) -> AsyncIterator[Ours]:
     """Start everything; it ends with the block."""
     await asyncio.to_thread(_make_device_nodes, node.folder)
+    await asyncio.to_thread(_begin_boot, node.folder)
     with contextlib.suppress(ApiRefusedError):
         await node.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    with contextlib.suppress(ApiRefusedError):
-        await node.api.delete(f"{CONFIG_MAPS}/sharing", {})
+    for name in ("sharing", "mig"):
+        with contextlib.suppress(ApiRefusedError):
+            await node.api.delete(f"{CONFIG_MAPS}/{name}", {})
     broker = Broker(node.folder / "bus", [NAME])
     await broker.start()
     services = _services(node, broker)
@@ -146,7 +184,10 @@ async def started(node: RealNode) -> AsyncIterator[Ours]:
 def _services(node: RealNode, broker: Broker) -> dict[str, Process]:
     hardware = ("simulate", "--socket", str(node.folder / "gpu.sock"))
     kubelet = node.kubelet
-    place = ("--node-name", NAME, "--run-dir", str(node.folder / "run"))
+    place = (
+        *("--node-name", NAME, "--run-dir", str(node.folder / "run")),
+        *("--boot-id-path", str(node.folder / BOOT_ID)),
+    )
     serves = ("--state-dir", str(node.folder / "state"), "--dev-root", str(node.folder / "host"))
     sockets = (
         *("--device-plugins-dir", str(kubelet.plugins_folder)),
@@ -180,6 +221,10 @@ def _access(role: Role, broker: Broker) -> dict[str, str]:
         "SLICEWIRE_BUS_USER": user,
         "SLICEWIRE_BUS_PASSWORD_FILE": str(password_file),
     }
+
+
+def _begin_boot(folder: pathlib.Path) -> None:
+    (folder / BOOT_ID).write_text(f"{uuid.uuid4()}\n", encoding="ascii")
 
 
 def _make_device_nodes(folder: pathlib.Path) -> None:

@@ -28,3 +28,8 @@ def cluster_name() -> str:
 def cluster_folder() -> pathlib.Path:
     """The folder of everything that the cluster writes; short, for sockets have to lie in it."""
     return pathlib.Path(tempfile.gettempdir()) / f"{cluster_name()}-kube"
+
+
+def kept_logs() -> pathlib.Path:
+    """The folder of what the last tested cluster has said, which outlives it."""
+    return pathlib.Path(tempfile.gettempdir()) / f"{cluster_name()}-kube-logs"

@@ -43,17 +43,30 @@ class RealKubelet:
     async def finish(self, pod: str, exit_code: int = 0) -> None:
         """End the containers of `namespace/name` by themselves, as a job's do."""
         assert exit_code == 0, "what the image's first process answers to a signal"
-        await asyncio.to_thread(self._finish, *pod.split("/"))
+        await asyncio.to_thread(self._signal, pod, signal.SIGTERM)
+
+    async def crash(self, pod: str) -> None:
+        """Kill the containers of `namespace/name`; the kubelet starts them again, if it may."""
+        await asyncio.to_thread(self._signal, pod, signal.SIGKILL)
+
+    async def power_off(self) -> None:
+        """End everything on the node, pods as well."""
+        await asyncio.to_thread(self._node.power_off)
+
+    async def power_on(self) -> None:
+        """Boot the node."""
+        await asyncio.to_thread(self._node.power_on)
 
     async def forget(self) -> None:
         """Begin anew: no pods, no plugins, and a node object that never had any."""
         await asyncio.to_thread(self._forget)
 
-    def _finish(self, namespace: str, name: str) -> None:
+    def _signal(self, pod: str, number: signal.Signals) -> None:
+        namespace, name = pod.split("/")
         asked = ("get", "pod", name, "--namespace", namespace, "--output", "json")
         for status in json.loads(self._cluster.kubectl(*asked))["status"]["containerStatuses"]:
             container = status["containerID"].removeprefix("containerd://")
-            self._node.ctr("tasks", "kill", "--signal", "SIGTERM", container)
+            self._node.ctr("tasks", "kill", "--signal", number.name, container)
 
     def _forget(self) -> None:
         everything = ("--all", "--namespace", NAMESPACE)

@@ -46,6 +46,7 @@ async def test_a_budget_delays_a_mig_change_and_its_end_lets_it_go_on(slicewire:
     node = slicewire.node
     await slicewire.share(MIXED)
     await node.until_counts((2, 2))
+    await slicewire.agrees()
     await _kubectl(node, "apply", "--filename", "-", given=KEPT)
     await eventually(lambda: _phases(node, ["Running"]), within=node.patience)
     (before,) = await node.names()
@@ -54,10 +55,12 @@ async def test_a_budget_delays_a_mig_change_and_its_end_lets_it_go_on(slicewire:
         await eventually(lambda: _has_state(node, "pending"), within=node.patience)
         await eventually(lambda: _tells_of(node, before), within=node.patience)
         assert await node.phase(before) == "Running"
+        await slicewire.agrees()  # what is withheld is unhealthy for both
         await _kubectl(node, "delete", "poddisruptionbudget", "kept")
         await node.until_gone(before)
         await eventually(lambda: _has_state(node, "success"), within=node.patience)
         await node.until_counts((14, 14), SLICES)
+        await slicewire.agrees()
         assert not (await _node(node))["spec"].get("unschedulable")
     finally:
         await _kubectl(node, "delete", "replicaset,poddisruptionbudget", "--all")

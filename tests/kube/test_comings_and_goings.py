@@ -6,10 +6,14 @@ import asyncio
 
 from shared.contract.messages import FactKind
 from tests.kube import ours
+from tests.kube.gaps import Gaps
 from tests.kube.ours import Ours
 from tests.suites.device_manager import devices
 from tests.support.eventually import eventually
+from tests.support.node_view import GPU
+from tests.support.one_node import pod_object
 from tests.support.plugin import Plugin
+from tests.support.running import running
 
 
 async def test_a_restarted_kubelet_gets_everything_back(slicewire: Ours) -> None:
@@ -18,29 +22,46 @@ async def test_a_restarted_kubelet_gets_everything_back(slicewire: Ours) -> None
     await ours.run(node, "a", "b")
     before = {name: set(held) for name, held in (await node.holders()).items()}
     await node.kubelet.restart()
-
-    async def is_offered() -> bool:
-        return len(await node.offered()) == 8  # the node object may still say what was before
-
-    await eventually(is_offered, within=node.patience)
+    await node.until_offered(8)  # the node object may still say what was before
     await ours.run(node, "c", "d")
+    await slicewire.agrees()
     held = {name: set(ids) for name, ids in (await node.holders()).items()}
     assert {name: held[name] for name in before} == before
     assert len(set.union(*held.values())) == 4
     assert await ours.restarts(node, "a", "b") == [0, 0]
 
 
-async def test_an_allocator_is_replaced_under_running_pods(slicewire: Ours) -> None:
-    """The next one waits for the lock; a pod that comes meanwhile runs as well."""
+async def test_u033_an_allocator_is_replaced_under_running_pods(slicewire: Ours) -> None:
+    """U033: the next one waits for the lock; there is always one that answers the kubelet."""
     node, services = slicewire.node, slicewire.services
     await ours.run(node, "a", "b", "c")
     await services["allocator-next"].start()
-    await asyncio.gather(services["allocator"].stop(), ours.run(node, "arriving"))
-    await node.until_counts((8, 8))
-    await ours.run(node, "after")
+    await slicewire.until_waits("allocator-next")
+    gaps = Gaps(node, 8)
+    async with running(gaps.run()):
+        await asyncio.gather(services["allocator"].stop(), ours.run(node, "arriving"))
+        await ours.run(node, "after")
+    assert gaps.longest_ms == 0, gaps.words()
     held = [ids for entries in (await node.holders()).values() for _, ids in entries]
     assert len(set(held)) == 5
     assert await ours.restarts(node, "a", "b", "c") == [0, 0, 0]
+    await slicewire.agrees()
+
+
+async def test_u027_pods_that_come_before_the_allocator_are_refused_and_no_others(
+    slicewire: Ours,
+) -> None:
+    """U027: a pod bound while nobody serves fails for good; the next one, seconds later, runs."""
+    node, services = slicewire.node, slicewire.services
+    await services["allocator"].kill()
+    await node.kubelet.restart()
+    await node.create(pod_object("early", {GPU: 1}))
+    status = (await node.until_phase("early", "Failed"))["status"]
+    assert status["reason"] == "UnexpectedAdmissionError"
+    await services["allocator"].start()
+    await node.until_offered(8)
+    await ours.run(node, "late")
+    await slicewire.agrees()
 
 
 async def test_an_api_server_that_was_away_is_followed_again(slicewire: Ours) -> None:
@@ -51,6 +72,7 @@ async def test_an_api_server_that_was_away_is_followed_again(slicewire: Ours) ->
     await asyncio.to_thread(control.start_apiserver)
     await slicewire.share(ours.text(6))
     await slicewire.node.until_counts((12, 12))
+    await slicewire.agrees()
 
 
 async def test_a_bus_that_lost_everything_is_filled_again(slicewire: Ours) -> None:
@@ -59,10 +81,13 @@ async def test_a_bus_that_lost_everything_is_filled_again(slicewire: Ours) -> No
     assert await slicewire.node.counts() == (8, 8)
     await slicewire.share(ours.text(2))
     await slicewire.node.until_counts((4, 4))
+    await slicewire.agrees()
 
 
-async def test_an_allocator_waits_for_a_kubelet_and_follows_each_new_one(slicewire: Ours) -> None:
-    """However often it comes and goes, one registration counts in the end."""
+async def test_u029_an_allocator_waits_for_a_kubelet_and_follows_each_new_one(
+    slicewire: Ours,
+) -> None:
+    """U029: however often it comes and goes, one registration counts in the end."""
     node, services = slicewire.node, slicewire.services
     await services["allocator"].stop()
     await node.kubelet.stop()
@@ -73,16 +98,13 @@ async def test_an_allocator_waits_for_a_kubelet_and_follows_each_new_one(slicewi
     await node.kubelet.start()
     await node.kubelet.restart()
 
-    async def is_offered() -> bool:
-        return len(await node.offered()) == 8
-
-    await eventually(is_offered, within=node.patience)
+    await node.until_offered(8)
     assert services["allocator"].ended_badly == ""
     await ours.run(node, "a")
 
 
-async def test_a_foreign_plugin_is_told_of_and_outlived(slicewire: Ours) -> None:
-    """It takes the resource over, as the last one does; when it ends, ours serves again."""
+async def test_u031_a_foreign_plugin_is_told_of_and_outlived(slicewire: Ours) -> None:
+    """U031: it takes the resource over, as the last one does; when it ends, ours serves again."""
     node = slicewire.node
     async with Plugin(node.plugins, devices(5), endpoint="foreign.sock"):
         await node.until_counts((5, 5))

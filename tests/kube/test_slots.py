@@ -7,7 +7,6 @@ from typing import Any
 from shared.simulation.kube import paths
 from tests.kube import ours
 from tests.kube.ours import Ours
-from tests.kube.real_kubelet import RealNode
 from tests.support.eventually import eventually
 from tests.support.node_view import GPU
 from tests.support.one_node import pod_object
@@ -33,6 +32,7 @@ async def test_status_says_what_the_node_object_and_the_kubelet_say(slicewire: O
         return await slicewire.slots("held") == 3
 
     await eventually(is_known, within=node.patience)
+    await slicewire.agrees()
     assert await slicewire.slots("total") == 8
     assert {name: len(held) for name, held in (await node.holders()).items()} == {
         "a": 1,
@@ -56,6 +56,7 @@ async def test_a_ninth_pod_waits_until_the_text_gives_it_a_slot(slicewire: Ours)
     await slicewire.share(ours.text(8))
     await node.until_counts((16, 16))
     await node.until_phase("ninth", "Running")
+    await slicewire.agrees()
     assert await ours.restarts(node, *names) == [0] * 8
 
 
@@ -72,6 +73,7 @@ async def test_a_bad_text_changes_nothing_and_is_told(slicewire: Ours) -> None:
     assert event["involvedObject"]["kind"] == "Node"
     assert await node.counts() == (8, 8)
     await ours.run(node, "a")
+    await slicewire.agrees()
 
 
 async def test_more_than_one_slot_is_refused_in_our_words(slicewire: Ours) -> None:
@@ -82,7 +84,7 @@ async def test_more_than_one_slot_is_refused_in_our_words(slicewire: Ours) -> No
     async def is_refused() -> bool:
         pod = pod_object("greedy", {GPU: 2}, node=ours.ANY)
         await node.create(pod)
-        await eventually(lambda: _has_ended(node, "greedy"), within=node.patience)
+        await eventually(lambda: ours.has_ended(node, "greedy"), within=node.patience)
         refused = await node.phase("greedy") == "Failed"
         if not refused:  # the new text was not there yet
             await node.delete("greedy", grace=0)
@@ -101,7 +103,4 @@ async def test_more_than_one_slot_is_refused_in_our_words(slicewire: Ours) -> No
         return await slicewire.slots("free") == 8
 
     await eventually(is_free, within=node.patience)
-
-
-async def _has_ended(node: RealNode, name: str) -> bool:
-    return await node.phase(name) in ("Running", "Failed")
+    await slicewire.agrees()

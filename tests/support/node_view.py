@@ -58,11 +58,13 @@ class NodeView(abc.ABC):
         api: the cluster, as its administrator.
         kubelet: who runs the node.
         patience: seconds within which anything that is waited for has to come.
+        name: the node's, in Kubernetes.
     """
 
     api: api_client.ApiClient
     kubelet: Kubelet
     patience: float
+    name: str = NAME
 
     @abc.abstractmethod
     async def inside(self, pod: str, container: str = "c0") -> Inside:
@@ -107,7 +109,7 @@ class NodeView(abc.ABC):
 
     async def counts(self, resource: str = GPU) -> tuple[int, int] | None:
         """Return the node object's capacity and allocatable, None where it has no such resource."""
-        node = await self.api.get(paths.node(NAME))
+        node = await self.api.get(paths.node(self.name))
         status = node.get("status", {})
         if resource not in status.get("capacity", {}):
             return None
@@ -164,6 +166,14 @@ class NodeView(abc.ABC):
             for pod in answer.pod_resources
             if pod.namespace == NAMESPACE
         }
+
+    async def until_offered(self, count: int) -> None:
+        """Wait until so many devices are healthy; the node object tells it only at its tick."""
+
+        async def are_offered() -> bool:
+            return len(await self.offered()) == count
+
+        await eventually.eventually(are_offered, within=self.patience)
 
     async def offered(self) -> set[str]:
         """Ask pod-resources for the ids of all healthy devices."""

@@ -1,4 +1,4 @@
-"""One release of the chart: its images on the node, its values, and what its pods say."""
+"""One release of the chart on two nodes: images, values, and what its parts say."""
 
 from __future__ import annotations
 
@@ -7,23 +7,30 @@ import contextlib
 import json
 import pathlib
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shared.contract import names
 from shared.simulation.kube import paths
-from tests.kube import images, ours
+from shared.simulation.kube.api_client import ApiClient
+from tests.kube import agreement, images, ours
 from tests.kube.cluster import Cluster
 from tests.kube.image import build
 from tests.kube.processes import ClusterError
-from tests.kube.real_kubelet import RealNode
-from tests.support.node_view import NAME
+from tests.kube.real_kubelet import RealKubelet, RealNode
+from tests.support.eventually import eventually
 
 CHART = build.ROOT / "deploy" / "chart"
 RELEASE = NAMESPACE = "slicewire"
+CONTROLLER, ALLOCATOR, BUS = (f"{RELEASE}-{part}" for part in ("controller", "allocator", "nats"))
 NATS = "slicewire.test/nats:test"
 SERVER = pathlib.Path(sys.executable).with_name("nats-server")
-PATIENCE = "180s"
+PATIENCE_S = 180
+WAITS = ("--wait", "--timeout", f"{PATIENCE_S}s")
+TEXT = ours.text(4)
+SLOTS = (8, 8)  # of each node, by that text
+LEASE_S = 5  # a leader that has crashed is waited for so long; the chart says 15
 
 
 def load(cluster: Cluster) -> None:
@@ -34,75 +41,148 @@ def load(cluster: Cluster) -> None:
 
 
 def values(**more: Any) -> dict[str, Any]:
-    """Values of a release on simulated GPUs, two on the node, four slots each."""
+    """Values of a release on simulated GPUs, two on each node, four slots each."""
     repository, _, tag = NATS.partition(":")
     return {
         "image": {"repository": build.REPOSITORY, "tag": build.TAG, "pullPolicy": "Never"},
         "bus": {"image": {"repository": repository, "tag": tag}},
         "simulation": {"enabled": True, "gpus": ",".join(ours.GPUS)},
-        "sharing": {"configMap": {"create": True, "data": {"default": ours.text(4)}}},
+        "controller": {"leaseSeconds": LEASE_S},
+        "sharing": {"configMap": {"create": True, "data": {"default": TEXT}}},
     } | more
+
+
+@contextlib.contextmanager
+def installed(cluster: Cluster) -> Iterator[None]:
+    """Install on all nodes; at the end uninstall where no test has."""
+    load(cluster)
+    helm(cluster, "install", RELEASE, str(CHART), "--create-namespace", *WAITS, given=values())
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ClusterError):
+            helm(cluster, "uninstall", RELEASE, *WAITS)
+
+
+def helm(cluster: Cluster, *words: str, given: Mapping[str, Any] | None = None) -> str:
+    """Ask helm about our namespace; `given` are values."""
+    asked = [*words, "--namespace", NAMESPACE]
+    if given is not None:
+        file = cluster.folder / "values.json"
+        file.write_text(json.dumps(given), encoding="utf-8")
+        asked += ["--values", str(file)]
+    return cluster.helm(*asked)
 
 
 @dataclass(frozen=True)
 class Release:
-    """A release that is installed on the cluster of a node."""
+    """The release as a test uses it.
 
-    node: RealNode
+    Attributes:
+        cluster: where it is installed.
+        api: that cluster's API server, as its administrator.
+        nodes: its nodes, on each of which the release serves.
+    """
 
-    async def helm(self, *words: str, given: dict[str, Any] | None = None) -> str:
-        """Ask helm; `given` are values."""
-        asked = [*words, "--namespace", NAMESPACE]
-        if given is not None:
-            file = self.node.cluster.folder / "values.json"
-            file.write_text(json.dumps(given), encoding="utf-8")
-            asked += ["--values", str(file)]
-        return await asyncio.to_thread(self.node.cluster.helm, *asked)
+    cluster: Cluster
+    api: ApiClient
+    nodes: tuple[RealNode, ...]
+
+    @classmethod
+    def on(cls, cluster: Cluster, api: ApiClient) -> Release:
+        """The release on all nodes of a cluster."""
+        views = (
+            RealNode(api=api, kubelet=RealKubelet(cluster, each), cluster=cluster, name=each.name)
+            for each in cluster.nodes
+        )
+        return cls(cluster, api, tuple(views))
+
+    async def helm(self, *words: str, given: Mapping[str, Any] | None = None) -> str:
+        """Ask helm."""
+        return await asyncio.to_thread(helm, self.cluster, *words, given=given)
+
+    async def kubectl(self, *words: str) -> str:
+        """Ask kubectl about our namespace."""
+        return await asyncio.to_thread(
+            self.cluster.kubectl, *words[:1], "--namespace", NAMESPACE, *words[1:]
+        )
 
     async def upgrade(self, **more: Any) -> None:
         """Change values, and wait until every pod is the new one."""
-        waits = ("--wait", "--timeout", PATIENCE)
-        await self.helm("upgrade", RELEASE, str(CHART), *waits, given=values(**more))
+        await self.helm("upgrade", RELEASE, str(CHART), *WAITS, given=values(**more))
 
     async def command(self, *words: str) -> str:
-        """Run our command in the controller's pod, as people do."""
-        pod = ("exec", "deploy/slicewire-controller", "--namespace", NAMESPACE)
-        return await asyncio.to_thread(self.node.cluster.kubectl, *pod, "--", "slicewire", *words)
+        """Run our command as people do, in a controller's pod, whichever answers.
 
-    async def status(self) -> dict[str, Any]:
-        """What `slicewire status` says of the node."""
-        said: dict[str, Any] = json.loads(await self.command("status", "-o", "json"))
-        (node,) = said["nodes"]
-        return dict(node)
+        Raises:
+            ClusterError: none does.
+        """
+        refusal = ClusterError("there is no controller")
+        for pod in await self.pods("controller"):
+            try:
+                return await self.kubectl("exec", pod, "--", "slicewire", *words)
+            except ClusterError as error:
+                refusal = error
+        raise refusal
+
+    async def status(self) -> Mapping[str, Any]:
+        """What `slicewire status` says."""
+        said: Mapping[str, Any] = json.loads(await self.command("status", "-o", "json"))
+        return said
+
+    async def agrees(self) -> None:
+        """Wait until `kubectl get nodes` and `slicewire status` say the same."""
+        await agreement.agreed(self.cluster, self.status, PATIENCE_S)
+
+    async def until_counts(self, *expected: tuple[int, int] | None) -> None:
+        """Wait for capacity and allocatable of each node; then `slicewire status` agrees."""
+        for node, counts in zip(self.nodes, expected, strict=True):
+            await node.until_counts(counts)
+        await self.agrees()
+
+    async def pods(self, part: str) -> dict[str, dict[str, Any]]:
+        """The pods of a part, by name."""
+        listed = await self.api.get(paths.pods_in(NAMESPACE))
+        return {
+            item["metadata"]["name"]: item
+            for item in listed["items"]
+            if item["metadata"]["labels"].get("app.kubernetes.io/component") == part
+        }
+
+    async def place_of(self, part: str) -> RealNode:
+        """The node on which a part's only pod runs."""
+        (pod,) = (await self.pods(part)).values()
+        return next(node for node in self.nodes if node.name == pod["spec"]["nodeName"])
+
+    async def leader(self) -> str:
+        """The identity of the controller that leads; it begins with its pod's name."""
+        lease = await self.api.get(
+            f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{names.LEASE}"
+        )
+        return str(lease["spec"].get("holderIdentity") or "")
 
     async def share(self, text: str) -> None:
         """Edit the ConfigMap as with kubectl."""
         path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/sharing"
-        await self.node.api.patch(path, {"data": {"default": text}})
+        await self.api.patch(path, {"data": {"default": text}})
 
-    async def label(self, **labels: str | None) -> None:
-        """Label the node; `_` in a name is written as it is given by `NAMES`."""
-        named = {NAMES[name]: text for name, text in labels.items()}
-        await self.node.api.patch(paths.node(NAME), {"metadata": {"labels": named}})
+    async def cut(self, node: RealNode, layout: str | None) -> None:
+        """Choose a node's MIG layout, or none."""
+        labels = {names.MIG_CONFIG_LABEL: layout}
+        await self.api.patch(paths.node(node.name), {"metadata": {"labels": labels}})
 
-    async def metadata(self) -> dict[str, Any]:
-        """The node's labels and annotations."""
-        found = await self.node.api.get(paths.node(NAME))
-        return dict(found["metadata"])
+    async def until_cut(self, node: RealNode, state: str = "success") -> None:
+        """Wait for what became of it."""
 
+        async def is_so() -> bool:
+            labels = (await self.api.get(paths.node(node.name)))["metadata"]["labels"]
+            return bool(labels.get(names.MIG_STATE_LABEL) == state)
 
-NAMES = {"mig_config": "nvidia.com/mig.config"}
+        await eventually(is_so, within=PATIENCE_S)
 
-
-@contextlib.asynccontextmanager
-async def installed(node: RealNode) -> AsyncIterator[Release]:
-    """Install, and uninstall at the end where the test has not."""
-    await asyncio.to_thread(load, node.cluster)
-    release = Release(node)
-    words = ("install", RELEASE, str(CHART), "--create-namespace", "--wait", "--timeout", PATIENCE)
-    await release.helm(*words, given=values())
-    try:
-        yield release
-    finally:
-        with contextlib.suppress(ClusterError):  # the test has uninstalled it
-            await release.helm("uninstall", RELEASE, "--wait", "--timeout", PATIENCE)
+    async def begin(self) -> None:
+        """Have no pods but ours, and the first text on every node."""
+        everything = ("pods", "--all", "--namespace", "default", "--force", "--grace-period", "0")
+        await asyncio.to_thread(self.cluster.kubectl, "delete", *everything)
+        await self.share(TEXT)
+        await self.until_counts(*[SLOTS] * len(self.nodes))

@@ -1,70 +1,83 @@
-"""Install, use, upgrade, uninstall: the whole of it on a real Kubernetes."""
+"""The end of a release: an upgrade without a gap, a neighbour, an uninstall that leaves nothing."""
 
 from __future__ import annotations
-
-import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
 from shared.contract import names
+from shared.simulation.kube import paths
 from tests.kube import ours
 from tests.kube.chart import release as releases
-from tests.kube.chart.release import NAMESPACE, RELEASE, Release
-from tests.kube.real_kubelet import RealNode
-from tests.support.eventually import eventually
+from tests.kube.chart.release import ALLOCATOR, CHART, NAMESPACE, RELEASE, SLOTS, WAITS, Release
+from tests.kube.gaps import Gaps
+from tests.support.running import running
+
+NEIGHBOUR = "second"
+NOWHERE = {"nodes": {"selector": {"slicewire.test/nowhere": "true"}}}
 
 
-@pytest.fixture
-async def release(node: RealNode) -> AsyncIterator[Release]:
-    """A release on simulated GPUs."""
-    async with releases.installed(node) as installed:
-        yield installed
+async def test_u111_an_upgrade_of_the_allocator_leaves_no_gap(
+    release: Release, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """U111: three pods run on, one that arrives meanwhile is admitted; the gap is measured."""
+    first, _ = release.nodes
+    await ours.run(first, "a", "b", "c")
+    gaps = [Gaps(node, 8) for node in release.nodes]
+    async with running(*(each.run() for each in gaps)):
+        await release.upgrade(allocator={"resources": {"requests": {"cpu": "25m"}}})
+    await ours.run(first, "after")
+    with capsys.disabled():
+        print(f"\nU111: {'; '.join(each.words() for each in gaps)}")
+    assert [each.longest_ms for each in gaps] == [0, 0]
+    assert await ours.restarts(first, "a", "b", "c", "after") == [0] * 4
+    await release.until_counts(SLOTS, SLOTS)
+    await release.share(ours.text(5))  # the new allocators follow
+    await release.until_counts((10, 10), (10, 10))
 
 
-async def test_a_release_from_its_first_slot_to_its_last_trace(release: Release) -> None:
-    """Every part enters the bus by its pod's token; slots, pods, edits, MIG, upgrade, uninstall."""
-    node = release.node
-    await node.until_counts((8, 8))
-    assert await free_slots(release) == 8
+async def test_u109_a_second_release_in_the_namespace_leaves_the_first_alone(
+    release: Release,
+) -> None:
+    """U109: each selects its own pods; none is restarted, none is counted twice."""
+    before = await _restarts_by_pod(release)
+    given = releases.values(**NOWHERE)
+    given["sharing"] = {"configMap": {"name": "others", "create": True, "data": {"default": ""}}}
+    await release.helm("install", NEIGHBOUR, str(CHART), *WAITS, given=given)
+    try:
+        assert await _restarts_by_pod(release) == before
+        said = await release.kubectl(
+            "get", "daemonset", ALLOCATOR, "--output", "jsonpath={.status.numberReady}"
+        )
+        assert said == str(len(release.nodes))
+        await release.share(ours.text(6))
+        await release.until_counts((12, 12), (12, 12))
+    finally:
+        await release.helm("uninstall", NEIGHBOUR, *WAITS)
+
+
+async def test_an_uninstall_leaves_nodes_as_they_were(release: Release) -> None:
+    """No annotation, no label, no condition, no object of ours; pods run on."""
+    node, _ = release.nodes
     await ours.run(node, "a")
-    inside = await node.inside("a")
-    assert inside.environment["NVIDIA_VISIBLE_DEVICES"].startswith("GPU-")
-    assert {"/dev/nvidiactl", "/dev/nvidia-uvm"} < inside.devices
-
-    await release.share(ours.text(6))
-    await node.until_counts((12, 12))
-
-    await release.upgrade(allocator={"resources": {"requests": {"cpu": "25m"}}})
-    await node.until_counts((8, 8))  # the values' text again
-    await release.share(ours.text(5))
-    await node.until_counts((10, 10))
-    await ours.run(node, "b")
-    assert await ours.restarts(node, "a", "b") == [0, 0]
-
-    await node.delete("a", grace=0)
-    await node.delete("b", grace=0)
-    await release.label(mig_config="all-1g.10gb")
-    await eventually(lambda: labelled(release, names.MIG_STATE_LABEL, "success"), within=60)
-
-    await release.helm("uninstall", RELEASE, "--wait", "--timeout", releases.PATIENCE)
-    after = await release.metadata()
-    assert not [name for name in after["annotations"] if name.startswith(names.ANNOTATIONS)]
-    assert names.PRODUCT_LABEL not in after["labels"]
-    assert names.MIG_STATE_LABEL not in after["labels"]
-    left = await asyncio.to_thread(
-        node.cluster.kubectl, "get", "all", "--namespace", NAMESPACE, "--output", "name"
-    )
-    assert left.split() == []
+    await release.helm("uninstall", RELEASE, *WAITS)
+    for each in release.nodes:
+        found = await release.api.get(paths.node(each.name))
+        metadata, status = found["metadata"], found["status"]
+        assert not [name for name in metadata["annotations"] if name.startswith(names.ANNOTATIONS)]
+        assert not [name for name in metadata["labels"] if name.startswith("nvidia.com/")]
+        assert not [item for item in status["conditions"] if "licewire" in item["type"]]
+        assert not found["spec"].get("unschedulable")
+    left = await release.kubectl("get", "all,configmap,role,lease", "--output", "name")
+    ours_left = [name for name in left.split() if RELEASE in name or "sharing" in name]
+    assert ours_left == []
+    assert await ours.restarts(node, "a") == [0]
 
 
-async def free_slots(release: Release) -> int:
-    """Slots that `slicewire status` calls free."""
-    return sum(int(gpu["slots"]["free"]) for gpu in (await release.status())["gpus"])
-
-
-async def labelled(release: Release, name: str, text: str) -> bool:
-    """Whether the node has this label."""
-    labels: dict[str, Any] = (await release.metadata())["labels"]
-    return labels.get(name) == text
+async def _restarts_by_pod(release: Release) -> dict[str, int]:
+    """How often each pod of the first release has started again."""
+    listed = await release.api.get(paths.pods_in(NAMESPACE))
+    return {
+        item["metadata"]["uid"]: item["status"]["containerStatuses"][0]["restartCount"]
+        for item in listed["items"]
+        if item["metadata"]["labels"].get("app.kubernetes.io/instance") == RELEASE
+    }
