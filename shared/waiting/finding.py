@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from shared.contract.waiting import Request
 from shared.domain.sharing import AllocationPolicy
-from shared.sharing import names
 from shared.waiting import reasons, recut, words
 from shared.waiting.node import NodeView, Slots
 from shared.waiting.reasons import Finding, Reason
@@ -119,8 +118,3 @@ def _limit(view: NodeView, request: Request) -> str:
     if distinct and request.largest > len(gpus):
         return f"allocationPolicy is distinct and it has {len(gpus)} GPUs"
     return ""
-
-
-def ours(resource: str, views: Iterable[NodeView]) -> bool:
-    """Whether a resource is of our kind, or offered by one of our nodes under whatever name."""
-    return resource.startswith(names.PREFIX) or any(resource in view.served for view in views)

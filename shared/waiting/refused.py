@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from shared.contract.messages import Fact, FactKind
 from shared.contract.waiting import Request, WaitingPod
-from shared.waiting import finding, words
+from shared.waiting import words
 from shared.waiting.node import NodeView
 from shared.waiting.reasons import Finding, Reason, Verdict
 
@@ -34,9 +34,13 @@ AFTERWARDS_NS = 600 * 10**9  # a registration that comes later says nothing of t
 AGAIN = "it will not run any more: delete it, and what made it makes another one"
 
 
-def of_pod(pod: WaitingPod, views: Mapping[str, NodeView], facts: Iterable[Fact]) -> Verdict:
-    """Say why a pod has failed; `facts` are those of registrations."""
-    mine = tuple(each for each in pod.requests if finding.ours(each.resource, views.values()))
+def of_pod(
+    pod: WaitingPod,
+    mine: Sequence[Request],
+    views: Mapping[str, NodeView],
+    facts: Iterable[Fact],
+) -> Verdict:
+    """Say why a pod has failed; `mine` is what it asked of us, `facts` tell of registrations."""
     said = pod.message or "its status says nothing more"
     if not mine or not ADMISSION.fullmatch(pod.reason):
         sentence = f"it has failed: {': '.join(part for part in (pod.reason, said) if part)}"

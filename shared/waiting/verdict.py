@@ -1,4 +1,4 @@
-"""A pod that does not run, and all nodes → its verdict: total, and the same for everybody who asks.
+"""A pod and all nodes → its verdict: total, and the same for everybody who asks.
 
 The node that comes nearest to running the pod gives the reason; what only several nodes together
 say (enough is free, but nowhere at once) is said here.
@@ -9,34 +9,87 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from shared.contract.messages import Fact
 from shared.contract.waiting import Request, Waiting, WaitingPod
-from shared.waiting import finding, reasons, telling, words
+from shared.sharing import names
+from shared.waiting import finding, reasons, refused, telling, words
 from shared.waiting.node import NodeView
 from shared.waiting.reasons import Reason, Slot, Verdict
 
-Views = Mapping[str, NodeView]
+FAILED = "Failed"
 NOWHERE = "no node with GPUs is one that it may go to"
 
 
-def of_pod(pod: WaitingPod, views: Views, waiting: Waiting) -> Verdict:
-    """Say why a pod that has not failed does not run."""
-    mine = tuple(each for each in pod.requests if finding.ours(each.resource, views.values()))
-    held = holding(pod.pod, views)
-    if held.slots:
-        sentence = f"it has its slots on {pod.node}, and does not run yet: {_status(pod)}"
-        return dataclasses.replace(held, reason=Reason.NOT_OURS, sentence=sentence)
-    if not mine:
-        sentence = f"it asks for {words.asked(pod.requests)}, which is not slicewire's"
-        hint = _scheduler(pod)
-        return Verdict(pod=pod.pod, reason=Reason.NOT_OURS, sentence=sentence, hint=hint)
-    if pod.node:
-        return _bound(pod, mine, views)
-    place = waiting.places[pod.place] if 0 <= pod.place < len(waiting.places) else ()
-    found = of_demand(mine, [views[name] for name in place if name in views])
-    hint = found.hint
-    if found.reason is Reason.NOT_OURS:
-        hint = "; ".join(part for part in (hint, _scheduler(pod)) if part)
-    return dataclasses.replace(found, pod=pod.pod, hint=hint)
+class Judge:
+    """Answers for any number of pods at one moment; what several of them share is found once.
+
+    `facts` are those of registrations; only pods that have failed need them.
+    """
+
+    def __init__(
+        self, views: Mapping[str, NodeView], waiting: Waiting, facts: Sequence[Fact] = ()
+    ) -> None:
+        self._views = views
+        self._waiting = waiting
+        self._facts = facts
+        self._served = frozenset(name for view in views.values() for name in view.served)
+        self._held = _by_pod(views.values())
+        self._demands: dict[tuple[tuple[Request, ...], tuple[str, ...]], Verdict] = {}
+
+    def of_key(self, key: str) -> Verdict | None:
+        """Say why `namespace/name` does not run, or what it has; None where nothing is known."""
+        waits = next((each for each in self._waiting.pods if each.pod == key), None)
+        if waits is not None:
+            return self.of_pod(waits)
+        return _running(key, self._held[key]) if key in self._held else None
+
+    def of_pod(self, pod: WaitingPod) -> Verdict:
+        """Say why a pod does not run."""
+        mine = self.ours(pod)
+        held = self._held.get(pod.pod, ())
+        if pod.phase == FAILED:
+            return refused.of_pod(pod, mine, self._views, self._facts)
+        if held:
+            sentence = f"it has its slots on {pod.node}, and does not run yet: {_status(pod)}"
+            running = _running(pod.pod, held)
+            return dataclasses.replace(running, reason=Reason.NOT_OURS, sentence=sentence)
+        if not mine:
+            sentence = f"it asks for {words.asked(pod.requests)}, which is not slicewire's"
+            hint = _scheduler(pod)
+            return Verdict(pod=pod.pod, reason=Reason.NOT_OURS, sentence=sentence, hint=hint)
+        return self._bound(pod, mine) if pod.node else self._unbound(pod, mine)
+
+    def ours(self, pod: WaitingPod) -> tuple[Request, ...]:
+        """What it asks for that is of our kind, or offered by a node under whatever name."""
+        return tuple(
+            each
+            for each in pod.requests
+            if each.resource.startswith(names.PREFIX) or each.resource in self._served
+        )
+
+    def _unbound(self, pod: WaitingPod, requests: tuple[Request, ...]) -> Verdict:
+        places = self._waiting.places
+        place = places[pod.place] if 0 <= pod.place < len(places) else ()
+        found = self._of_demand(requests, place)
+        hint = found.hint
+        if found.reason is Reason.NOT_OURS:
+            hint = "; ".join(part for part in (hint, _scheduler(pod)) if part)
+        return dataclasses.replace(found, pod=pod.pod, hint=hint)
+
+    def _bound(self, pod: WaitingPod, requests: tuple[Request, ...]) -> Verdict:
+        """A pod that the scheduler has bound, and that its kubelet has not admitted."""
+        found = dataclasses.replace(self._of_demand(requests, (pod.node,)), pod=pod.pod)
+        if found.reason is not Reason.NOT_OURS:
+            return found
+        sentence = f"it is bound to {pod.node}, whose kubelet has not started it: {_status(pod)}"
+        return dataclasses.replace(found, sentence=sentence)
+
+    def _of_demand(self, requests: tuple[Request, ...], place: tuple[str, ...]) -> Verdict:
+        key = requests, place
+        if key not in self._demands:
+            views = [self._views[name] for name in place if name in self._views]
+            self._demands[key] = of_demand(requests, views)
+        return self._demands[key]
 
 
 def of_demand(requests: Sequence[Request], views: Sequence[NodeView]) -> Verdict:
@@ -62,34 +115,26 @@ def of_demand(requests: Sequence[Request], views: Sequence[NodeView]) -> Verdict
     )
 
 
-def holding(key: str, views: Views) -> Verdict:
-    """Say that a pod runs, with what it has; without slots it has none."""
-    held = [
-        Slot(node=view.name, slot=row.slot, resource=row.resource, trace=row.trace)
-        for view in views.values()
-        for row in view.rows
-        if row.holder is not None and row.holder.pod_key == key
-    ]
+def _by_pod(views: Iterable[NodeView]) -> dict[str, tuple[Slot, ...]]:
+    found: dict[str, list[Slot]] = {}
+    for view in views:
+        for row in view.rows:
+            if row.holder is not None:
+                slot = Slot(node=view.name, slot=row.slot, resource=row.resource, trace=row.trace)
+                found.setdefault(row.holder.pod_key, []).append(slot)
+    return {pod: tuple(slots) for pod, slots in found.items()}
+
+
+def _running(key: str, held: tuple[Slot, ...]) -> Verdict:
     nodes = words.some({each.node for each in held})
     what = words.some([f"{each.slot} ({each.resource})" for each in held])
-    traces = {each.trace for each in held} - {""}
     return Verdict(
         pod=key,
         reason=Reason.RUNNING,
         sentence=f"it runs on {nodes} and holds {what}",
-        trace=min(traces, default=""),
-        slots=tuple(held),
+        trace=min({each.trace for each in held} - {""}, default=""),
+        slots=held,
     )
-
-
-def _bound(pod: WaitingPod, requests: Sequence[Request], views: Views) -> Verdict:
-    """A pod that the scheduler has bound, and that its kubelet has not admitted."""
-    there = [views[pod.node]] if pod.node in views else []
-    found = dataclasses.replace(of_demand(requests, there), pod=pod.pod)
-    if found.reason is not Reason.NOT_OURS:
-        return found
-    sentence = f"it is bound to {pod.node}, whose kubelet has not started it: {_status(pod)}"
-    return dataclasses.replace(found, sentence=sentence)
 
 
 def _status(pod: WaitingPod) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from shared.contract.messages import Fact, FactKind, Phase
 from shared.contract.waiting import NodeFact, Request, Waiting, WaitingPod
-from shared.waiting import refused, verdict
+from shared.waiting import verdict
 from shared.waiting.node import NodeView
 from shared.waiting.reasons import Reason
 from tests.unit.waiting import world
@@ -106,13 +106,13 @@ def test_a_verdict_is_always_one_of_the_list(
         sentence="",
         resource=world.GPU,
     )
-    for found in (verdict.of_pod(pod, views, waiting), refused.of_pod(pod, views, [fact])):
-        assert found.reason in Reason
-        assert found.pod == pod.pod
-        assert found.sentence
-        assert found.reason is not Reason.RUNNING
-        for each in found.nodes:
-            assert each.total == each.free + each.held + each.unhealthy
+    found = verdict.Judge(views, waiting, [fact]).of_pod(pod)
+    assert found.reason in Reason
+    assert found.pod == pod.pod
+    assert found.sentence
+    assert found.reason is not Reason.RUNNING
+    for each in found.nodes:
+        assert each.total == each.free + each.held + each.unhealthy
 
 
 @given(fleet=FLEETS, pod=WAITING)
@@ -120,7 +120,7 @@ def test_a_proposal_sends_nobody_away(fleet: tuple[NodeView | None, ...], pod: W
     """Instances that pods hold are all among those that are kept."""
     views = {view.name: view for view in fleet if view is not None}
     waiting = Waiting(stamp=world.stamp("_controller"), places=(tuple(views), ()))
-    proposal = verdict.of_pod(pod, views, waiting).proposal
+    proposal = verdict.Judge(views, waiting).of_pod(pod).proposal
     if proposal is None:
         return
     view = views[proposal.node]

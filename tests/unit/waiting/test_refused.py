@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from shared.contract.messages import Fact, FactKind, Phase
-from shared.waiting import refused
+from shared.contract.waiting import Waiting, WaitingPod
+from shared.waiting import verdict
 from shared.waiting.node import NodeView
 from shared.waiting.reasons import Reason, Verdict
 from tests.unit.waiting import world
@@ -35,7 +38,13 @@ def failed(
     waits = pod(
         phase="Failed", node="gpu-a", reason=reason, message=message, failed_ns=100 * SECOND
     )
-    return refused.of_pod(waits, {"gpu-a": view or node(free=8)}, facts)
+    return judged(waits, {"gpu-a": view or node(free=8)}, facts)
+
+
+def judged(waits: WaitingPod, views: dict[str, NodeView], facts: Sequence[Fact]) -> Verdict:
+    """The verdict on a pod."""
+    waiting = Waiting(stamp=world.stamp("_controller"), pods=(waits,))
+    return verdict.Judge(views, waiting, facts).of_pod(waits)
 
 
 @pytest.mark.parametrize(
@@ -141,5 +150,5 @@ def test_a_pod_that_ran_and_failed(reason: str) -> None:
 def test_a_node_that_nobody_knows_any_more() -> None:
     """The pod is still there to be asked about."""
     waits = pod(phase="Failed", node="gone", reason=ADMISSION, message=NO_DEVICE)
-    found = refused.of_pod(waits, {}, ())
+    found = judged(waits, {}, ())
     assert (found.reason, found.nodes) == (Reason.NOT_REGISTERED, ())

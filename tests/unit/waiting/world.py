@@ -205,7 +205,7 @@ def asked(waits: WaitingPod, *views: NodeView, place: tuple[str, ...] | None = N
     waiting = Waiting(
         stamp=stamp("_controller"), places=(tuple(nodes) if place is None else place,)
     )
-    return verdict.of_pod(waits, nodes, waiting)
+    return verdict.Judge(nodes, waiting).of_pod(waits)
 
 
 def fact(name: str = "gpu-a", **more: object) -> NodeFact:
