@@ -11,9 +11,9 @@ import uuid
 from services.reconfigurer.controller import kube, lease, standing, term
 from services.reconfigurer.controller.auth import app as auth
 from services.reconfigurer.controller.settings import ControllerSettings
-from shared.bus import connection, logs
+from shared.bus import connection, logs, measures
 from shared.contract import names, table
-from shared.telemetry import meters, setup
+from shared.telemetry import catalogue, meters, setup
 
 ROLE = table.Role.CONTROLLER
 
@@ -23,7 +23,7 @@ async def serve(settings: ControllerSettings, measured: meters.Meters = meters.N
     async with (
         setup.telemetry(ROLE, "", os.environ, measured) as telemetry,
         connection.open_bus(settings.bus_url, settings.login, ROLE) as bus,
-        kube.connect(settings.api_url, settings.kube_config) as api,
+        kube.connect(settings.api_url, settings.kube_config, measured) as api,
         asyncio.TaskGroup() as tasks,
     ):
         span_writer = logs.SpanWriter(bus, "", ROLE)
@@ -39,6 +39,8 @@ async def serve(settings: ControllerSettings, measured: meters.Meters = meters.N
         election = lease.Election(
             api, settings.namespace, names.LEASE, process.identity, settings.lease_seconds
         )
+        measured.show(lambda: [catalogue.LEADER.at(election.leads)])
+        measured.show(lambda: measures.samples(bus, {"spans": span_writer}))
         tasks.create_task(election.lead(functools.partial(_lead, process)), name="elect")
         if settings.bus_keys_dir is not None:
             gate = auth.serve(settings, settings.bus_keys_dir, api)

@@ -6,6 +6,7 @@ import enum
 
 from services.reconfigurer.controller import eviction, kube
 from services.reconfigurer.controller.eviction import Pod
+from shared.telemetry import catalogue
 
 BUDGET_RETRY_S = 5.0  # where the server does not say when to come again
 
@@ -49,10 +50,14 @@ async def evict(api: kube.Kube, pod: Pod) -> Result | float:
         await api.call("POST", f"{_path(namespace, name)}/eviction", body=body)
     except kube.KubeError as error:
         if error.later:
+            api.meters.count(catalogue.EVICTIONS, outcome="blocked")
             return error.retry_after_s or BUDGET_RETRY_S
         if error.missing or error.conflict:
+            api.meters.count(catalogue.EVICTIONS, outcome=Result.GONE.value)
             return Result.GONE
+        api.meters.count(catalogue.EVICTIONS, outcome="failed")
         raise
+    api.meters.count(catalogue.EVICTIONS, outcome=Result.EVICTED.value)
     return Result.EVICTED
 
 

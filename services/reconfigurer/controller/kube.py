@@ -17,6 +17,8 @@ from typing import Any
 import aiohttp
 from kubernetes_asyncio import client, config
 
+from shared.telemetry import catalogue, meters
+
 Json = dict[str, Any]
 
 PLAIN = "application/json"
@@ -69,12 +71,18 @@ class _Request:
     content: str = PLAIN
     body: Json | None = None
 
+    @property
+    def verb(self) -> str:
+        """What the request does, for counting."""
+        return "watch" if "watch" in self.query else self.method.lower()
+
 
 class Kube:
-    """One pool of connections to one API server."""
+    """One pool of connections to one API server; its users count by the same `meters`."""
 
-    def __init__(self, api: client.ApiClient) -> None:
+    def __init__(self, api: client.ApiClient, measured: meters.Meters) -> None:
         self._api = api
+        self.meters = measured
 
     async def call(
         self,
@@ -122,6 +130,18 @@ class Kube:
 
     @contextlib.asynccontextmanager
     async def _answer(self, request: _Request) -> AsyncIterator[aiohttp.ClientResponse]:
+        try:
+            async with await self._asked(request) as answer:
+                if answer.status >= 300:
+                    raise _refusal(answer, await answer.text())
+                yield answer
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            said = str(error) or type(error).__name__
+            message = f"{request.method} {request.path}: {said}"
+            raise KubeError(0, "Unreachable", message) from error
+
+    async def _asked(self, request: _Request) -> aiohttp.ClientResponse:
+        """Send a request and count it by what came back, until the answer's body."""
         headers = {"Accept": request.accept, "Content-Type": request.content, "User-Agent": AGENT}
         try:
             await self._api.update_params_for_auth(headers, [], ["BearerToken"])
@@ -134,14 +154,12 @@ class Kube:
                 _preload_content=False,
                 _request_timeout=request.timeout,
             )
-            async with answer:
-                if answer.status >= 300:
-                    raise _refusal(answer, await answer.text())
-                yield answer
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            said = str(error) or type(error).__name__
-            message = f"{request.method} {request.path}: {said}"
-            raise KubeError(0, "Unreachable", message) from error
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+            self.meters.count(catalogue.API_REQUESTS, verb=request.verb, outcome="away")
+            raise
+        outcome = "ok" if answer.status < 300 else str(answer.status)
+        self.meters.count(catalogue.API_REQUESTS, verb=request.verb, outcome=outcome)
+        return answer
 
 
 def _refusal(answer: aiohttp.ClientResponse, text: str) -> KubeError:
@@ -179,7 +197,9 @@ def missing(api_url: str, kube_config: str, environ: Mapping[str, str]) -> str:
 
 
 @contextlib.asynccontextmanager
-async def connect(api_url: str, kube_config: str) -> AsyncIterator[Kube]:
+async def connect(
+    api_url: str, kube_config: str, measured: meters.Meters = meters.NOTHING
+) -> AsyncIterator[Kube]:
     """Open the pool: to a plain address, else by a kubeconfig, else with the pod's own account.
 
     Reads files once, before anything is served.
@@ -192,4 +212,4 @@ async def connect(api_url: str, kube_config: str) -> AsyncIterator[Kube]:
     else:
         config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
     async with client.ApiClient(configuration) as api:
-        yield Kube(api)
+        yield Kube(api, measured)

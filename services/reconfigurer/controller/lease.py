@@ -41,12 +41,14 @@ class Election:
         self._lease: kube.Json = {}  # as last read or written
         self._seen_version = ""  # of the holder that we wait for...
         self._seen_at = 0.0  # ...and since when it stands, by our own clock
+        self.leads = False
 
     async def lead(self, work: Callable[[int], Awaitable[None]]) -> NoReturn:
         """For ever: wait for the Lease, run `work(leaseTransitions)` while holding it."""
         while True:
             await self._until_ours()
             log.info("%s leads now", self._identity)
+            self.leads = True
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._keep(), name="renew lease")
@@ -54,6 +56,7 @@ class Election:
             except* LostError as lost:
                 log.warning("%s leads no more: %s", self._identity, lost.exceptions[0])
             finally:
+                self.leads = False
                 await self._release()
 
     @property

@@ -24,7 +24,7 @@ from services.reconfigurer.controller.outcome import State
 from shared.contract import names
 from shared.contract.messages import Inventory, Ledger, Phase
 from shared.sharing import labels
-from shared.telemetry import spans
+from shared.telemetry import catalogue, spans
 
 
 class Report:
@@ -47,6 +47,8 @@ class Report:
         """Take a node's newest inventory."""
         before = self._fleet.inventories.get(name)
         self._fleet.inventories[name] = inventory
+        if inventory.problems and (before is None or before.problems != inventory.problems):
+            self._telemetry.meters.count(catalogue.REFUSALS, reason=names.CONFIG_REFUSED)
         node = self._fleet.nodes.get(name)
         if node is None:
             return

@@ -26,7 +26,7 @@ from shared.contract.generation import Generation
 from shared.contract.messages import ConfigState, Intent, MigPolicy, Stamp
 from shared.runtime import clock
 from shared.sharing import select
-from shared.telemetry import spans
+from shared.telemetry import catalogue, spans
 
 YIELD_EACH = 50  # nodes decided without a pause for the rest of the process
 
@@ -36,6 +36,7 @@ class Outlets:
     """Where decisions go: all calls are synchronous and queue."""
 
     publish: Callable[[str, Intent, str], None]  # node, intent, traceparent
+    begun: Callable[[str, Intent | None, Intent, int], None]  # former, wanted, ns of the event
     say: Callable[[saying.Say], None]
     want: Callable[[str, nodes.Wanted], None]
 
@@ -201,6 +202,8 @@ class Resolver:
             mig_problems=found.mig.problems,
             mig_policy=self._mig.policy,
         )
+        former = self._fleet.intents.get(node.name)
+        self._outlets.begun(node.name, former, wanted, change.step.start_ns)
         self._fleet.intents[node.name] = wanted
         self._outlets.publish(node.name, wanted, publishing.traceparent)
         self._telemetry.end(publishing, attributes={"node": node.name})
@@ -208,3 +211,5 @@ class Resolver:
         self._outlets.want(node.name, nodes.Wanted(annotations=annotation))
         for say in found.say(node.about):
             self._outlets.say(say)
+            if say.warning and say.reason != names.CONFIG_NOT_SELECTED:
+                self._telemetry.meters.count(catalogue.REFUSALS, reason=say.reason)

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from services.reconfigurer.controller import (
     drain,
+    durations,
     events,
     feeds,
     fleet,
     kube,
+    measures,
     nodes,
     report,
     resolver,
@@ -71,10 +73,17 @@ class Term:
         self._report = report.Report(
             self._fleet, self._events.say, self._patches.want, process.telemetry
         )
+        self._meters = process.telemetry.meters
+        self._durations = durations.Durations(self._fleet, self._meters)
         self._resolver = resolver.Resolver(
             self._fleet,
             settings.choice,
-            resolver.Outlets(publish=self._publish, say=self._events.say, want=self._patches.want),
+            resolver.Outlets(
+                publish=self._publish,
+                begun=self._durations.begun,
+                say=self._events.say,
+                want=self._patches.want,
+            ),
             process.telemetry,
             bus.writer,
             mig=resolver.Mig(settings.mig_default, settings.mig_policy),
@@ -86,7 +95,7 @@ class Term:
             drain.Outlets(
                 publish=self._standing.publish,
                 say=self._events.say,
-                told=self._report.write,
+                told=self._told,
             ),
             process.telemetry,
         )
@@ -109,6 +118,13 @@ class Term:
 
     async def run(self, transitions: int) -> None:
         """Lead until cancelled, with three watches however many nodes there are."""
+        hide = self._meters.show(lambda: measures.samples(self._fleet))
+        try:
+            await self._work(transitions)
+        finally:
+            hide()
+
+    async def _work(self, transitions: int) -> None:
         look_at, view = self._resolver.look_at, self._fleet
         nodes_follower = feeds.Nodes(
             view, functools.partial(look_at, by_label=True), self._report.node_touched
@@ -146,14 +162,20 @@ class Term:
         self._drain.reconsider(node)
         self._report.write(node, traceparent)
 
+    def _told(self, node: str, traceparent: str) -> None:
+        self._durations.look(node)
+        self._report.write(node, traceparent)
+
     def _on_inventory(self, node: str, received: Received[Inventory]) -> None:
         inventory = received.value
         before = self._fleet.inventories.get(node)
         self._report.inventory_seen(node, inventory, received.traceparent or inventory.traceparent)
+        self._durations.look(node)
         self._drain.reconsider(node)
         if before is None or not fleet.same_hardware(before, inventory):
             self._resolver.look_at([node], by_label=False)
 
     def _on_ledger(self, node: str, received: Received[Ledger]) -> None:
         self._report.ledger_seen(node, received.value)
+        self._durations.look(node)
         self._drain.reconsider(node)

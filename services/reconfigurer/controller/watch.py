@@ -16,6 +16,7 @@ from typing import NoReturn, Protocol
 
 from services.reconfigurer.controller import kube
 from shared.runtime import backoff, clock
+from shared.telemetry import catalogue
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ async def follow(
             if error.gone:
                 watcher.version = ""
             log.warning("watch of %s: %s; trying again", feed.says, error)
+            api.meters.count(catalogue.WATCH_RESTARTS, watch=feed.says)
         if clock.loop_time() - began > SHORT_S:
             waits.reset()
         await clock.sleep(waits.next())

@@ -77,6 +77,7 @@ async def running(*, before: str = "") -> AsyncIterator[Stage]:
     says: list[saying.Say] = []
     outlets = resolver.Outlets(
         publish=lambda _, wanted, __: stage.intents.append(wanted),
+        begun=lambda *_: None,
         say=says.append,
         want=lambda name, wanted: stage.wanted.append((name, wanted)),
     )
