@@ -42,7 +42,7 @@ async def show(arguments: argparse.Namespace) -> int:
     """Read the bus and print; status 1 where the node is not known."""
     async with access.opened(arguments) as bus:
         book = await access.read_book(bus)
-    form = chosen(book, arguments.node)
+    form = chosen(book, fleet.Forms(), arguments.node)
     if arguments.output == "json":
         access.print_json(form)
     else:
@@ -55,21 +55,21 @@ async def follow(arguments: argparse.Namespace) -> int:
     async with access.opened(arguments) as bus, access.following(bus) as book:
         if _unknown(book, arguments.node):
             return 1
-        console = view.open_console(sys.stdout)
+        console, forms = view.open_console(sys.stdout), fleet.Forms()
 
         def draw(form: Mapping[str, Any], height: int | None) -> list[Text]:
             return _bus(bus) + lines(form, page.of(console, height=height), arguments)
 
-        await watching.watch(console, book.news, lambda: chosen(book, arguments.node), draw)
+        await watching.watch(console, book.news, lambda: chosen(book, forms, arguments.node), draw)
     return 0
 
 
-def chosen(book: Book, node: str | None) -> dict[str, Any]:
+def chosen(book: Book, forms: fleet.Forms, node: str | None) -> dict[str, Any]:
     """The answer; of one node where one was asked for, and then without what waits elsewhere."""
     states = book.states()
     if node is None:
-        return fleet.form(states, book.waiting)
-    return fleet.form(each for each in states if each.name == node)
+        return forms.of(states, book.waiting)
+    return forms.of(each for each in states if each.name == node)
 
 
 def write(form: Mapping[str, Any], console: Console, arguments: argparse.Namespace) -> None:

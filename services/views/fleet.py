@@ -51,14 +51,39 @@ class NodeState:
     services: Mapping[str, Heard]
 
 
+    def same(self, other: NodeState) -> bool:
+        """Whether nobody has said anything new since; a look at values would cost more."""
+        return all(getattr(self, name) is getattr(other, name) for name in SAID)
+
+
+SAID = ("intent", "inventory", "ledger", "progress", "usage")
+
+
+class Forms:
+    """Answers of `status -o json`, one after another: what is not new is not made anew."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[NodeState, dict[str, Any]]] = {}
+
+    def of(self, states: Iterable[NodeState], waiting: Waiting | None = None) -> dict[str, Any]:
+        """The whole answer, nodes in order of name."""
+        ordered = sorted(states, key=lambda each: each.name)
+        self._known = {state.name: (state, self._node(state)) for state in ordered}
+        nodes = [made for _, made in self._known.values()]
+        return {
+            "nodes": nodes,
+            "resources": totals.of_fleet(nodes, waiting),
+            "waiting": totals.pending(waiting),
+        }
+
+    def _node(self, state: NodeState) -> dict[str, Any]:
+        former, made = self._known.get(state.name, (None, {}))
+        return made if former is not None and state.same(former) else node_form(state)
+
+
 def form(states: Iterable[NodeState], waiting: Waiting | None = None) -> dict[str, Any]:
-    """The whole answer of `status -o json`, nodes in order of name."""
-    nodes = [node_form(state) for state in sorted(states, key=lambda each: each.name)]
-    return {
-        "nodes": nodes,
-        "resources": totals.of_fleet(nodes, waiting),
-        "waiting": totals.pending(waiting),
-    }
+    """The answer of `status -o json`."""
+    return Forms().of(states, waiting)
 
 
 def node_form(state: NodeState) -> dict[str, Any]:

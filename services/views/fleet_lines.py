@@ -118,21 +118,26 @@ def _widths(rows: Sequence[_Row]) -> tuple[int, int]:
 def _head(widths: tuple[int, int], page: Page) -> Text:
     names, slots = widths
     bar = f"{'':{BAR_WIDTH}}{GAP}" if _wide(page) else ""
-    words = f"  {'NODE':{names}}{GAP}GPUS{GAP}{'HELD/SLOTS':>{slots}}{GAP}{bar}MEM  {GAP}"
+    words = f"{'':{_sign(page)}} {'NODE':{names}}{GAP}GPUS{GAP}{'HELD/SLOTS':>{slots}}{GAP}{bar}MEM  {GAP}"
     return page.cut(Text(words.rstrip(), style="bold"), page.room(0))
 
 
 def _line(row: _Row, widths: tuple[int, int], page: Page) -> Text:
     node, (names, slots) = row.node, widths
     sign, style = view.verdict(page.signs, row.rank)
-    line = Text(f"{sign[0]} {node['name']:{names}}", style=style)
+    line = Text(f"{sign:{_sign(page)}} {node['name']:{names}}", style=style)
     line.append(f"{GAP}{len(node['gpus']):>4}{GAP}{_slots(node):>{max(slots, 10)}}{GAP}", "default")
     if _wide(page):
         bar = view.signs(_states(node), page.signs, width=BAR_WIDTH - 5)
         line.append_text(bar).append(" " * (BAR_WIDTH - len(bar)) + GAP)
     line.append(f"{node_lines.percent(_memory(node)):<5}{GAP}", "default")
     line.append("; ".join(each.words for each in row.troubles), style)
+    line.rstrip()
     return page.cut(line, page.room(0))
+
+
+def _sign(page: Page) -> int:
+    return max(len(view.verdict(page.signs, rank)[0]) for rank in range(3))
 
 
 def _wide(page: Page) -> bool:

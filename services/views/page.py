@@ -55,7 +55,7 @@ class Page:
             if not empty:
                 lines.append(line)
                 line = Text(" " * hang)
-            first, *more = self._wrapped(part, len(line))
+            first, *more = self._wrapped(part, max(len(line), hang))
             line.append_text(first)
             for piece in more:
                 lines.append(line)
