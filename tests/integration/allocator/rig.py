@@ -63,10 +63,11 @@ class Rig:
             {key.removeprefix(prefix).lower(): text for key, text in self.environment.items()}
         )
 
-    async def process(self) -> asyncio.subprocess.Process:
-        """Start the allocator as a process of its own."""
+    async def process(self, **variables: str) -> asyncio.subprocess.Process:
+        """Start the allocator as a process of its own, with more variables."""
+        environment = os.environ | self.environment | variables
         return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "services.allocator", env=os.environ | self.environment
+            sys.executable, "-m", "services.allocator", env=environment
         )
 
     def serving(self) -> contextlib.AbstractAsyncContextManager[None]:

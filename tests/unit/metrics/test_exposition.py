@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -12,13 +14,11 @@ from opentelemetry.sdk.metrics.export import (
     MetricsData,
     NumberDataPoint,
 )
-from prometheus_client import parser
-
 from shared.contract.table import Role
 from shared.telemetry import catalogue, otel_meters, setup
 from shared.telemetry.catalogue import Sample
-
-Read = dict[str, dict[tuple[tuple[str, str], ...], float]]
+from tests.support import scraping
+from tests.support.scraping import Read
 
 
 @pytest.fixture
@@ -30,15 +30,8 @@ def meters() -> Iterator[otel_meters.OtelMeters]:
 
 
 def read(meters: otel_meters.OtelMeters) -> Read:
-    """What Prometheus' own parser finds: values by name and labels."""
-    found: Read = {}
-    for family in parser.text_string_to_metric_families(meters.text().decode()):
-        for sample in family.samples:
-            labels = tuple(sorted(sample.labels.items()))
-            series = found.setdefault(sample.name, {})
-            assert labels not in series, "a series stands twice: a scrape would fail"
-            series[labels] = sample.value
-    return found
+    """What Prometheus' own parser finds."""
+    return scraping.parse(meters.text().decode())
 
 
 def holder(pod: str, value: float = 1) -> Sample:
@@ -218,3 +211,18 @@ def test_the_sdk_keeps_what_is_measured_only_where_somebody_reads_it(
     made = setup.service_meters(Role.AGENT, "n1", environ, exposed=exposed)
     assert isinstance(made, otel_meters.OtelMeters) is kept
     assert bool(made.pages) is pages
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "services.advertiser.__main__",
+        "services.allocator.__main__",
+        "services.reconfigurer.agent.__main__",
+        "services.reconfigurer.controller.__main__",
+    ],
+)
+def test_a_service_that_nobody_reads_does_not_load_the_sdk(module: str) -> None:
+    code = f"import sys, {module}; print([name for name in sys.modules if 'opentelemetry' in name])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
