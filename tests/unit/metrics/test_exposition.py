@@ -14,6 +14,7 @@ from opentelemetry.sdk.metrics.export import (
     MetricsData,
     NumberDataPoint,
 )
+
 from shared.contract.table import Role
 from shared.telemetry import catalogue, otel_meters, setup
 from shared.telemetry.catalogue import Sample
