@@ -9,6 +9,7 @@ from services.rehearsal import story
 from services.rehearsal.schema_words import (
     COUNT,
     MAP_OF_TEXTS,
+    PERCENT,
     TEXT,
     entries,
     listing,
@@ -39,7 +40,7 @@ _POD = mapping(
         "labels": MAP_OF_TEXTS,
         "owner": {"enum": [each.value for each in story.Owner]},
         "graceSeconds": COUNT,
-        "uses": mapping({"memoryMiB": COUNT}, required=("memoryMiB",)),
+        "uses": mapping({"memoryMiB": COUNT, "sm": PERCENT}, required=("memoryMiB",)),
     },
     required=("name",),
 )

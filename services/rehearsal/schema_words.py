@@ -8,6 +8,7 @@ from typing import Any
 Schema = dict[str, Any]
 
 COUNT: Schema = {"type": "integer", "minimum": 0}
+PERCENT: Schema = {"type": "integer", "minimum": 0, "maximum": 100}
 TEXT: Schema = {"type": ["string", "number", "boolean"]}  # where only a text can stand, 4 is one
 
 

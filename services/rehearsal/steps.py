@@ -35,6 +35,7 @@ from services.rehearsal.story import (
     Say,
     Service,
     Step,
+    Uses,
     Verb,
     Wait,
 )
@@ -51,6 +52,7 @@ POD_KEYS = (
     *("name", "namespace", "requests", "containers", "init", "node", "labels"),
     *("owner", "graceSeconds", "uses"),
 )
+MOST_PERCENT = 100
 BUDGET_KEYS = ("name", "namespace", "selector", "minAvailable")
 
 
@@ -148,7 +150,7 @@ class Reader:
             grace_seconds=vocabulary.count(parts["graceSeconds"])
             if "graceSeconds" in parts
             else None,
-            uses_mib=_uses(parts["uses"]) if "uses" in parts else None,
+            uses=_uses(parts["uses"]) if "uses" in parts else None,
         )
 
     def _delete(self, spot: Spot) -> Delete:
@@ -279,10 +281,20 @@ def _init(spot: Spot) -> tuple[Container, ...]:
     return (Container(name="init", requests=requests),)
 
 
-def _uses(spot: Spot) -> int:
-    parts = spot.mapping(("memoryMiB",))
+def _uses(spot: Spot) -> Uses:
+    parts = spot.mapping(("memoryMiB", "sm"))
     spots.required(spot, parts, "memoryMiB")
-    return vocabulary.count(parts["memoryMiB"]) if "memoryMiB" in parts else 0
+    return Uses(
+        memory_mib=vocabulary.count(parts["memoryMiB"]) if "memoryMiB" in parts else 0,
+        sm_percent=_percent(parts["sm"]) if "sm" in parts else 0,
+    )
+
+
+def _percent(spot: Spot) -> int:
+    percent = vocabulary.count(spot)
+    if percent > MOST_PERCENT:
+        spot.refuse(f"found {percent}, accepted is a part of the time from 0 to {MOST_PERCENT}")
+    return percent
 
 
 def _budget(spot: Spot) -> Budget:

@@ -96,13 +96,21 @@ class Owner(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Uses:
+    """What the process of a container takes of each GPU or MIG device that it gets."""
+
+    memory_mib: int
+    sm_percent: int = 0  # how much of the time it would compute with nobody beside it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
     """Create a pod; with `node` it is bound there without the scheduler.
 
     `init` are the containers that run to their end before the others start; `grace_seconds` is
     how long they need to end when the pod is deleted or evicted, None for next to no time, as
-    most programs do on SIGTERM. `uses_mib` is what its process takes of each
-    GPU or MIG device that it gets; None for a pod that has no process there.
+    most programs do on SIGTERM. `uses` is what its processes take of the GPUs and MIG devices that
+    it gets; None for a pod that has no process there.
     """
 
     name: str
@@ -113,7 +121,7 @@ class Pod:
     labels: Mapping[str, str] = field(default_factory=dict)
     owner: Owner = Owner.NONE
     grace_seconds: int | None = None
-    uses_mib: int | None = None
+    uses: Uses | None = None
 
     def words(self) -> str:
         """One line for people."""

@@ -26,6 +26,7 @@ from services.rehearsal.story import (
     Manage,
     Pod,
     Service,
+    Uses,
     Verb,
 )
 from shared.contract import names
@@ -106,7 +107,7 @@ class Stage:
         self.changes += 1
         name = f"holder-{self.changes}"
         containers = (Container(name="main", requests={resource: 1}),)
-        pod = Pod(name=name, containers=containers, grace_seconds=1, uses_mib=512)
+        pod = Pod(name=name, containers=containers, grace_seconds=1, uses=Uses(memory_mib=512))
         await acts.act(self.cluster, pod)
         await eventually(lambda: self.cluster.nodes[NODE].kubelet.pod(f"default/{name}"), within=30)
         return f"default/{name}"

@@ -99,8 +99,8 @@ def pod_body(pod: Pod) -> dict[str, Any]:
         "namespace": pod.namespace,
         "labels": dict(pod.labels),
     }
-    if pod.uses_mib is not None:
-        metadata["annotations"] = {gpu_processes.USES: str(pod.uses_mib)}
+    if pod.uses is not None:
+        metadata["annotations"] = gpu_processes.written(pod.uses)
     return {"metadata": metadata | _owned(pod), "spec": spec}
 
 

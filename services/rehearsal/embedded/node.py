@@ -31,6 +31,7 @@ WORDS = {
 ON_GPUS = (Service.ADVERTISER, Service.AGENT)  # these meet NVML, so they run on the shim
 # In a rehearsal nobody waits as long as on a real node: the agent's own values are 30 s and 10 s.
 RETRY_S, REBOOT_GRACE_S = "4", "0.5"
+USAGE_S = "1"  # the advertiser's own is 5 s
 LOOK_S = 0.2  # between two looks whether the agent has asked for a boot
 
 
@@ -48,6 +49,10 @@ class EmbeddedNode:
         targets: Targets,
     ) -> None:
         self.node = node
+        self._folder = folder
+        self._logs = logs
+        self._broker = broker
+        self._targets = targets
         self.hardware = Control(folder / "gpu.sock")
         self.kubelet = FakeKubelet(
             api_url,
@@ -55,13 +60,9 @@ class EmbeddedNode:
             folder,
             labels=node.labels,
             switches=node.kubelet,
-            runtime=GpuProcesses(self.hardware),
+            runtime=GpuProcesses(self.hardware, self._links),
         )
         self._booting = asyncio.Lock()
-        self._folder = folder
-        self._logs = logs
-        self._broker = broker
-        self._targets = targets
         self.owner = self._process("simulated GPUs", self._owner_arguments(), {})
         self.processes: dict[Service, Process] = {
             service: self._process(service.value, self._arguments(service), self._access(service))
@@ -143,6 +144,10 @@ class EmbeddedNode:
         return self._folder / "boot-wanted"
 
     @property
+    def _links(self) -> pathlib.Path:
+        return self._folder / "containers"
+
+    @property
     def _proc(self) -> pathlib.Path:
         return self._folder / "proc"
 
@@ -183,6 +188,8 @@ class EmbeddedNode:
             }
         else:
             flags |= {"--proc-root": str(self._proc)}
+        if service is Service.ADVERTISER:
+            flags |= {"--log-links": str(self._links), "--usage-period-s": USAGE_S}
         if service is Service.AGENT:
             flags |= {
                 "--retry-first-s": RETRY_S,

@@ -27,6 +27,7 @@ from services.rehearsal.story import (
     Say,
     Service,
     Story,
+    Uses,
     Verb,
     Wait,
 )
@@ -110,14 +111,14 @@ STEPS: dict[str, tuple[str, object]] = {
     ),
     "pod of a ReplicaSet": (
         "- pod: {name: c, requests: {r/x: 1}, owner: ReplicaSet, graceSeconds: 0,"
-        " init: {requests: {r/x: 2}}, uses: {memoryMiB: 512}}",
+        " init: {requests: {r/x: 2}}, uses: {memoryMiB: 512, sm: 40}}",
         Pod(
             name="c",
             containers=(Container(name="main", requests={"r/x": 1}),),
             init=(Container(name="init", requests={"r/x": 2}),),
             owner=Owner.REPLICA_SET,
             grace_seconds=0,
-            uses_mib=512,
+            uses=Uses(memory_mib=512, sm_percent=40),
         ),
     ),
     "pdb": (
@@ -253,12 +254,12 @@ WRONG: dict[str, tuple[str, str, int, str, str]] = {
         'unknown key "expct"',
         'did you mean "expect"?',
     ),
-    "a part of a later version": (
-        "- pod: {name: a, requests: {}, uses: {memoryMiB: 1, sm: 10}}",
+    "a process that computes more than always": (
+        "- pod: {name: a, requests: {}, uses: {memoryMiB: 1, sm: 101}}",
         "steps[0].pod.uses.sm",
         7,
-        'unknown key "sm"',
-        "this version does not play it yet",
+        "found 101, accepted is a part of the time from 0 to 100",
+        "",
     ),
     "two steps in one": ("- {wait: 1s, say: x}", "steps[0]", 7, "a step has one of", ""),
     "no step at all": ("- {as: x}", "steps[0]", 7, "a step has one of", ""),
