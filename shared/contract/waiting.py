@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from shared.contract.messages import Stamp
 
-MOST_PODS = 500  # that are told of; the oldest first
-MOST_OTHERS = 100  # of these, that ask for nothing of ours
+MOST_PODS = 500  # that are told of
+MOST_FAILED = 100  # of these, that have failed: they lie about until somebody deletes them
+MOST_OTHERS = 100  # of these, that ask for no device
 MOST_TEXT = 512  # characters of a sentence of somebody else
 
 
@@ -52,23 +53,22 @@ class NodeFact:
     """What the API server says of a node and nobody on the bus does.
 
     `schedulable` and `allocatable` are None while the controller has had no cause to look: it
-    reads the few nodes that have what a waiting pod asks for. `tainted` says with what, empty
-    for nothing.
+    reads the few nodes that have what a waiting pod asks for.
     """
 
     name: str
     cordoned_for: str = ""  # generation of the change that slicewire has cordoned it for
     changing: bool = False  # its new layout does not count as successful yet
     schedulable: bool | None = None
-    tainted: str = ""
     allocatable: tuple[tuple[str, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """All of them, oldest first; `more` is how many there are besides.
+    """Those that ask for devices, oldest first; then the newest that have failed; then others.
 
-    `nodes` are those with GPUs, `places` sets of them: pods of one kind go to the same nodes.
+    `more` is how many there are besides.
+    `places` are sets of nodes with GPUs: pods of one kind may go to the same ones.
     """
 
     stamp: Stamp

@@ -86,9 +86,7 @@ def meant(resource: str, served: Iterable[str]) -> str:
 
 def closed(fact: NodeFact) -> str:
     """Say what keeps the scheduler off a node that has free slots."""
-    if fact.schedulable is False:
-        return "cordoned, not by slicewire"
-    return f"tainted with {fact.tainted}" if fact.tainted else ""
+    return "cordoned, not by slicewire" if fact.schedulable is False else ""
 
 
 def proposed(proposal: Proposal) -> str:

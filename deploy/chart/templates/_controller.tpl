@@ -16,6 +16,7 @@
     (list "DRAIN_TIMEOUT_SECONDS" (toString .Values.drain.timeoutSeconds))
     (list "DRAIN_BARE_PODS" .Values.drain.barePods)
     (list "DRAIN_DAEMON_SET_PODS" .Values.drain.daemonSetPods)
+    (list "WAITING_EVENT_SECONDS" (toString .Values.waiting.eventAfterSeconds))
     (list "LEASE_SECONDS" (toString .Values.controller.leaseSeconds)) -}}
 {{- range $settings }}
 {{- if index . 1 }}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from services.reconfigurer.controller import fleet
 from services.reconfigurer.controller.outcome import State
 from shared.contract.messages import Intent, Inventory
+from shared.contract.waiting import WaitingPod
 from shared.telemetry import catalogue
 from shared.telemetry.catalogue import Sample
+from shared.waiting.reasons import Reason, Verdict
 
 UNDER_WAY = (State.PENDING, State.REBOOTING)
 
@@ -36,6 +38,20 @@ def samples(view: fleet.Fleet) -> Iterator[Sample]:
     for name, wanted in intents.items():
         if refused(wanted, view.inventories.get(name)):
             yield catalogue.CONFIG_REFUSED.at(1, node=name)
+
+
+def waiting(found: Iterable[tuple[WaitingPod, Verdict]]) -> Iterator[Sample]:
+    """Count pods that ask for what is ours, by reason, and the slots that they wait for."""
+    reasons: Counter[Reason] = Counter()
+    slots: Counter[str] = Counter()
+    for pod, verdict in found:
+        reasons[verdict.reason] += 1
+        slots.update({each.resource: each.count for each in pod.requests})
+    for reason in Reason:
+        if reason is not Reason.RUNNING:
+            yield catalogue.WAITING_PODS.at(reasons[reason], reason=reason)
+    for resource, count in slots.items():
+        yield catalogue.WAITING_SLOTS.at(count, resource=resource)
 
 
 def standing(view: fleet.Fleet, name: str, wanted: Intent) -> Standing:

@@ -141,6 +141,9 @@ class ControllerSettings(bus_settings.BusSettings):
     drain_daemon_set_pods: Answer = Field(
         default=Answer.EVICT, description="evict, or fail where a pod belongs to a DaemonSet"
     )
+    waiting_event_seconds: float = Field(
+        default=30.0, ge=0, description="after how long a pending pod is told why, 0 for never"
+    )
     lease_seconds: float = Field(
         default=15.0, ge=1, description="how long a leader that died is waited for"
     )

@@ -25,6 +25,7 @@ from services.reconfigurer.controller import (
     takeovers,
     texts,
     watch,
+    watching,
 )
 from services.reconfigurer.controller.settings import ControllerSettings
 from shared.bus import fleet as bus_fleet
@@ -115,19 +116,26 @@ class Term:
         )
         self._fleet.progress_read = self._progress.looked
         self._takeovers = takeovers.Takeovers(bus, self._fleet.nodes, self._events.say)
+        self._waiting = watching.Watching(
+            process.api, bus, self._fleet, self._events.say, settings.waiting_event_seconds
+        )
 
     async def run(self, transitions: int) -> None:
-        """Lead until cancelled, with three watches however many nodes there are."""
-        hide = self._meters.show(lambda: measures.samples(self._fleet))
+        """Lead until cancelled, with four watches however many nodes there are."""
+        hide = (
+            self._meters.show(lambda: measures.samples(self._fleet)),
+            self._meters.show(self._waiting.samples),
+        )
         try:
             await self._work(transitions)
         finally:
-            hide()
+            for each in hide:
+                each()
 
     async def _work(self, transitions: int) -> None:
         look_at, view = self._resolver.look_at, self._fleet
         nodes_follower = feeds.Nodes(
-            view, functools.partial(look_at, by_label=True), self._report.node_touched
+            view, functools.partial(look_at, by_label=True), self._node_touched
         )
         sharing = feeds.ConfigMap(view.config_map.name, view.config_listed, self._sharing_edited)
         mig = feeds.ConfigMap(view.mig_map.name, view.mig_listed, self._mig_edited)
@@ -144,6 +152,8 @@ class Term:
                 (self._ledgers.run(), "read ledgers"),
                 (self._progress.run(), "read progress"),
                 (self._takeovers.run(), "read takeovers"),
+                (watch.follow(self._api, watching.PODS, self._waiting), "watch pods"),
+                (self._waiting.run(), "tell of waiting pods"),
                 (self._patches.run(), "patch nodes"),
                 (self._events.run(), "post Events"),
             ):
@@ -165,6 +175,11 @@ class Term:
     def _told(self, node: str, traceparent: str) -> None:
         self._durations.look(node)
         self._report.write(node, traceparent)
+        self._waiting.reconsider()
+
+    def _node_touched(self, name: str) -> None:
+        self._report.node_touched(name)
+        self._waiting.reconsider()
 
     def _on_inventory(self, node: str, received: Received[Inventory]) -> None:
         inventory = received.value

@@ -31,6 +31,7 @@ FIELDS = {
     "drain.timeoutSeconds": "drain_timeout_seconds",
     "drain.barePods": "drain_bare_pods",
     "drain.daemonSetPods": "drain_daemon_set_pods",
+    "waiting.eventAfterSeconds": "waiting_event_seconds",
     "controller.leaseSeconds": "lease_seconds",
 }
 PARTS = ("advertiser", "allocator", "agent")

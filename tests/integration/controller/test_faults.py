@@ -57,7 +57,7 @@ async def test_a_successor_fills_a_lost_store_with_what_it_took_over(
         first.cancel()
         await asyncio.wait([first])
         whole.start()
-        await eventually(lambda: whole.at.server.watches == 3)
+        await eventually(lambda: whole.at.server.watches == 4)
         await whole.bus_server.restart(lose_store=True)
         after = await whole.wanted(lambda it: it.stamp.store > before.stamp.store, within=10)
         assert whole.replicas() == 8
@@ -120,7 +120,7 @@ async def test_it_starts_and_waits_with_the_bus_away(tmp_path: pathlib.Path) -> 
         await eventually(lambda: whole.replicas() == 8, within=10)
 
 
-async def test_300_nodes_are_followed_by_three_watches(tmp_path: pathlib.Path) -> None:
+async def test_300_nodes_are_followed_by_four_watches(tmp_path: pathlib.Path) -> None:
     """One edit reaches all of them; the number of watches does not depend on them."""
     async with parts.running(tmp_path) as whole:
         nodes = [f"gpu-{number}" for number in range(300)]
@@ -129,7 +129,7 @@ async def test_300_nodes_are_followed_by_three_watches(tmp_path: pathlib.Path) -
         await whole.config({"default": text(8)})
         whole.start()
         await eventually(lambda: all(whole.replicas(name) == 8 for name in nodes), within=15)
-        assert whole.at.server.watches == 3
+        assert whole.at.server.watches == 4
         await whole.config({"default": text(4)})
         await eventually(lambda: all(whole.replicas(name) == 4 for name in nodes), within=15)
         assert len({str(whole.intents[name][-1].value.stamp.generation) for name in nodes}) == 1

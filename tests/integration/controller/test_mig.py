@@ -66,7 +66,7 @@ async def test_u069_only_the_pod_whose_slot_goes_is_evicted(tmp_path: pathlib.Pa
         assert LAYOUT in event["message"]
         assert await eventually(lambda: whole.at.events(names.MIG_CONFIG_APPLIED, about=NODE))
         assert node.condition(names.MIG_CONFIGURED_CONDITION)["status"] == "True"
-        assert whole.at.server.watches == 3
+        assert whole.at.server.watches == 4
 
 
 async def test_u071_a_node_that_an_administrator_cordoned_stays_cordoned(

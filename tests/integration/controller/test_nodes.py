@@ -49,7 +49,7 @@ async def test_a_new_leader_knows_the_hardware_before_it_decides(tmp_path: pathl
             controller.cancel()
             await asyncio.wait([controller])
             whole.start()
-            await eventually(lambda: whole.at.server.watches == 3)
+            await eventually(lambda: whole.at.server.watches == 4)
             await whole.config({"big": text(6), "small": text(2)})
             await eventually(lambda: whole.replicas() == 6)
             assert len(whole.intents[NODE]) == before + 1

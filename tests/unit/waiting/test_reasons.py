@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 
@@ -191,19 +190,12 @@ def test_slots_that_the_kubelet_has_yet_to_report() -> None:
     assert asked(pod(6), node(free=8, fact=fact)).reason is Reason.RECONFIGURING
 
 
-@pytest.mark.parametrize(
-    ("facts", "part"),
-    [
-        pytest.param({"schedulable": False}, "cordoned, not by slicewire", id="a cordon"),
-        pytest.param({"tainted": "dedicated=x"}, "tainted with dedicated=x", id="a taint"),
-    ],
-)
-def test_slots_are_free_and_something_else_is_in_the_way(facts: dict[str, Any], part: str) -> None:
+def test_slots_are_free_and_something_else_is_in_the_way() -> None:
     """What the scheduler says is handed on."""
-    fact = world.fact(allocatable=((GPU, 8),), **facts)
+    fact = world.fact(allocatable=((GPU, 8),), schedulable=False)
     found = asked(pod(scheduler="0/1 nodes are available"), node(free=8, fact=fact))
     assert found.reason is Reason.NOT_OURS
-    assert found.hint == f"{part}; the scheduler says: 0/1 nodes are available"
+    assert found.hint == ("cordoned, not by slicewire; the scheduler says: 0/1 nodes are available")
 
 
 def test_what_another_vendor_serves_is_not_ours() -> None:
