@@ -44,6 +44,7 @@ generated: setup ## generated files stand as their sources say
 	$(BIN)/python -m shared.kubelet.generate --check
 	$(BIN)/python -m shared.contract.docs --check
 	$(BIN)/python -m shared.contract.chart_file --check
+	$(BIN)/python -m shared.telemetry.docs --check
 	$(BIN)/python -m services.rehearsal.schema --check
 	$(BIN)/python -m deploy.dashboards --check
 
@@ -52,6 +53,7 @@ proto: setup ## write the gRPC stubs from the .proto files
 
 schema: setup ## write docs/contract, the schema of stories and the dashboards from their tables
 	$(BIN)/python -m shared.contract.docs
+	$(BIN)/python -m shared.telemetry.docs
 	$(BIN)/python -m services.rehearsal.schema
 	$(BIN)/python -m deploy.dashboards
 

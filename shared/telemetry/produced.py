@@ -80,7 +80,7 @@ def _points(series: dict[Labels, float], since_ns: int, now_ns: int) -> list[Num
             attributes=dict(labels),
             start_time_unix_nano=since_ns,
             time_unix_nano=now_ns,
-            value=series[labels],
+            value=float(series[labels]),  # OTLP takes no truth value for a number
         )
         for labels in sorted(series)
     ]
