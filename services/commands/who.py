@@ -8,10 +8,11 @@ import sys
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.text import Text
 
 from services.commands import access
 from services.views import console as view
-from services.views import holders
+from services.views import holders, page
 from services.views.book import Book
 
 HEADING = ("NODE", "GPU", "POD", "CONTAINER", "RESOURCE", "SLOT", "SINCE")
@@ -70,8 +71,21 @@ def write(found: Sequence[holders.HolderRow], console: Console) -> None:
     if not found:
         console.print("nobody")
         return
-    for line in view.columns([HEADING, *map(_words, found)]):
+    for line in _lines([_words(row) for row in found], page.of(console)):
         console.print(line)
+
+
+def _lines(rows: Sequence[tuple[str, ...]], on: page.Page) -> list[Text]:
+    """A table where it fits the page, else a paragraph for each row, the pod first."""
+    table = view.columns([HEADING, *rows])
+    if on.width is None or max(map(len, table)) <= on.width:
+        return table
+    lines: list[Text] = []
+    for node, gpu, pod, container, resource, slot, since in rows:
+        place = [f"container {container}"] if container else []
+        words = (*place, f"{node} GPU {gpu}", resource, slot, f"since {since}")
+        lines += on.flow([Text(pod, style="bold"), *map(Text, words)], 0, 4)
+    return lines
 
 
 def _words(row: holders.HolderRow) -> tuple[str, ...]:

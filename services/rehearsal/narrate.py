@@ -27,6 +27,8 @@ from services.rehearsal.story import (
     plain,
 )
 from services.views import console as view
+from services.views import trace_lines
+from services.views.page import Page
 
 MARGIN = 11
 NESTED = [each.value for each in About if each not in NAMED]
@@ -39,6 +41,7 @@ class Narrator:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._marks = view.marks(console)
+        self._page = Page(console=console, signs=self._marks, now_ns=0)
         self._texts: dict[str, Mapping[str, str]] = {}  # of ConfigMaps, as told last
 
     def begin(self, story: Story) -> None:
@@ -134,7 +137,7 @@ class Narrator:
             "env": _pairs,
             "labels": _pairs,
             "holders": _holders,
-            "tree": lambda branches: view.tree(branches, self._marks),
+            "tree": lambda branches: trace_lines.tree(branches, self._page),
         }
         draws = key in drawers and isinstance(value, Mapping | list)
         drawn = drawers[key](value) if draws else [Text(_short(value))]

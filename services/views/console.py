@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -71,6 +71,11 @@ def _aligned(row: Sequence[str], widths: Sequence[int], *, right: bool) -> Itera
         yield word.rjust(width) if right and at else word.ljust(width)
 
 
+def note(sentence: str) -> Text:
+    """Something to mind, that nobody has to mend."""
+    return Text(sentence, style="yellow")
+
+
 def moment(stamp: str | None) -> str:
     """A time of the JSON forms, to the second."""
     return f"{stamp.partition('.')[0].rstrip('Z')}Z" if stamp else "never"
@@ -81,35 +86,3 @@ def duration(milliseconds: float) -> str:
     if milliseconds >= 10_000:
         return f"{milliseconds / 1000:.1f} s"
     return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.1f} ms"
-
-
-def tree(branches: Sequence[Mapping[str, Any]], signs: Marks, *, origin: int = 0) -> list[Text]:
-    """Draw span branches (in the form of `trace -o json`), one line a span.
-
-    Each line says when the step began, counted from the change's first step, and how long it took.
-    """
-    start = origin or min((branch["start"] for branch in branches), default=0)
-    lines: list[Text] = []
-    for branch in branches:
-        lines += _branch(branch, signs, "", "", start)
-    return lines
-
-
-def _branch(
-    branch: Mapping[str, Any], signs: Marks, lead: str, below: str, start: int
-) -> list[Text]:
-    where = " ".join(part for part in (branch["service"], branch["node"]) if part)
-    line = Text(lead)
-    line.append(branch["name"], style="bold" if branch["ok"] else "bold red")
-    line.append(f"  {duration(branch['milliseconds'])}", style="cyan")
-    line.append(f"  at +{duration((branch['start'] - start) / 1e6)}  {where}", style="dim")
-    if branch["error"]:
-        line.append(f"  {branch['error']}", style="red")
-    lines = [line]
-    children = branch["children"]
-    middle, last, beside, past = signs.branch
-    for number, child in enumerate(children, start=1):
-        end = number == len(children)
-        child_lead, child_below = (last, past) if end else (middle, beside)
-        lines += _branch(child, signs, below + child_lead, below + child_below, start)
-    return lines

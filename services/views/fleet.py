@@ -50,7 +50,6 @@ class NodeState:
     usage: Usage | None = None
     services: Mapping[str, Heard]
 
-
     def same(self, other: NodeState) -> bool:
         """Whether nobody has said anything new since; a look at values would cost more."""
         return all(getattr(self, name) is getattr(other, name) for name in SAID)

@@ -69,6 +69,20 @@ class Trace:
         """Nodes on which something was done."""
         return frozenset(span.node for span in self.spans if span.node)
 
+    def form(self, linked: Iterable[Trace] = ()) -> dict[str, Any]:
+        """The trace as JSON has it, with those that belong to it by name."""
+        return {
+            "trace": self.trace_id,
+            "start": self.start_ns,
+            "milliseconds": round((self.end_ns - self.start_ns) / 1e6, 3),
+            "whole": self.whole,
+            "spans": [branch.form() for branch in self.roots],
+            "linked": [
+                {"trace": each.trace_id, "name": each.spans[0].name, "start": each.start_ns}
+                for each in linked
+            ],
+        }
+
     @property
     def links(self) -> frozenset[str]:
         """Ids of the traces that this one names; a link is a traceparent or a bare trace id."""

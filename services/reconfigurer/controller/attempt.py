@@ -114,7 +114,7 @@ class Next:
     """What to do now. The patch comes first; if the node has changed meanwhile, nothing is done.
 
     `prepared` True writes that the demands are met, False that they are no longer. `waits` says
-    for what, `blockers` for which pods and why; `rest` that nothing of ours is on the node any more.
+    for what, `blockers` for which pods and why; `rest` that nothing of ours is on the node.
     """
 
     attempt: Attempt

@@ -26,6 +26,8 @@ from shared.contract.messages import Inventory, Ledger, Phase
 from shared.sharing import labels
 from shared.telemetry import catalogue, spans
 
+MOST_NAMED = 6  # labels in a span
+
 
 class Report:
     """Tells Kubernetes what the nodes have become."""
@@ -77,7 +79,8 @@ class Report:
             return
         if wish := self._missing(node):
             step = self._telemetry.begin("write labels", traceparent)
-            done = functools.partial(self._telemetry.end, step, attributes={"node": name})
+            attributes = {"node": name, "labels": _changed(node, wish)}
+            done = functools.partial(self._telemetry.end, step, attributes=attributes)
             self._want(name, dataclasses.replace(wish, done=(done,)))
 
     def _tell_health(self, name: str) -> None:
@@ -135,3 +138,15 @@ class Report:
             return ()
         inventory = self._fleet.inventories.get(node.name)
         return configured.of(wanted, inventory, self._fleet.outcomes.get(node.name))
+
+
+def _changed(node: nodes.Node, wish: nodes.Wanted) -> str:
+    """Name the labels that are written, without their domain; the state of a layout in full."""
+    changed = [name for name, value in wish.labels.items() if node.labels.get(name) != value]
+    state = wish.labels.get(names.MIG_STATE_LABEL)
+    short = [
+        f"mig.config.state {state}" if name == names.MIG_STATE_LABEL else name.partition("/")[2]
+        for name in changed
+    ]
+    more = f" and {len(short) - MOST_NAMED} more" if len(short) > MOST_NAMED else ""
+    return ", ".join(short[:MOST_NAMED]) + more

@@ -132,8 +132,11 @@ async def trace(bus: Mapping[str, str]) -> None:
     named = await answered(bus, "trace", row["trace"][:12])
     assert named["trace"] == row["trace"]
     assert "allocate slots" in {branch["name"] for branch in named["spans"]}
-    assert (await answered(bus, "trace", "--node", "gpu-a.lan"))["spans"]
+    assert (await answered(bus, "trace", "gpu-a.lan"))["spans"]
     assert (await answered(bus, "trace", "--last"))["whole"]
+    newest, *_ = (await answered(bus, "trace"))["traces"]
+    assert newest["spans"][0]["name"] == "change config"
+    assert "change config" in (await called(bus, "trace"))[1]
     assert (await called(bus, "trace", "ffff"))[0] == 1
 
 

@@ -24,7 +24,7 @@ Main = Callable[[Sequence[str]], int]
         pytest.param(status.main, ("--nope",), id="status: unknown option"),
         pytest.param(who.main, (), id="who: of whom?"),
         pytest.param(who.main, ("--pod", "a"), id="who: no pod's name"),
-        pytest.param(trace.main, (), id="trace: which?"),
+        pytest.param(trace.main, ("--last", "a"), id="trace: which?"),
     ],
 )
 @pytest.mark.parametrize("form", [("-o", "json"), ("-ojson",)], ids=" ".join)

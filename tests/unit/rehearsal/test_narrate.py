@@ -88,6 +88,7 @@ def test_holders_and_traces_are_shown_as_people_read_them() -> None:
         "name": "send list",
         "service": "allocator",
         "node": "gpu-a",
+        "attributes": {},
         "children": [],
     }
     leaf |= {"start": 5_000_000, "milliseconds": 2.0, "ok": True, "error": ""}
