@@ -24,8 +24,12 @@ def on_node(view: NodeView, requests: Iterable[Request]) -> Finding:
 
 
 def _of_resource(view: NodeView, request: Request) -> Finding:
+    return told(view, request, *_answer(view, request, view.slots(request.resource)))
+
+
+def told(view: NodeView, request: Request, reason: Reason, hint: str = "") -> Finding:
+    """Put the node's numbers to a reason."""
     slots = view.slots(request.resource)
-    reason, hint = _answer(view, request, slots)
     return Finding(
         node=view.name,
         reason=reason,

@@ -13,9 +13,9 @@ from types import MappingProxyType
 
 from shared.contract.messages import Fact, FactKind
 from shared.contract.waiting import Request, WaitingPod
-from shared.waiting import words
+from shared.waiting import finding, words
 from shared.waiting.node import NodeView
-from shared.waiting.reasons import Finding, Reason, Verdict
+from shared.waiting.reasons import Reason, Verdict
 
 ADMISSION = re.compile(r"UnexpectedAdmissionError|OutOf.+|Preempting|AdmissionError")
 ABSENT = re.compile(
@@ -52,7 +52,7 @@ def of_pod(
         reason=reason,
         sentence=sentence,
         hint=f"{AGAIN}; {pod.node} said: {said}",
-        nodes=(_finding(view, mine[0], reason),) if view else (),
+        nodes=(finding.told(view, mine[0], reason),) if view else (),
     )
 
 
@@ -109,18 +109,4 @@ def _is_sick(view: NodeView) -> bool:
         not health.usable
         for gpu in view.gpus
         for health in (gpu.health, *(each.health for each in gpu.mig_devices))
-    )
-
-
-def _finding(view: NodeView, request: Request, reason: Reason) -> Finding:
-    slots = view.slots(request.resource)
-    return Finding(
-        node=view.name,
-        reason=reason,
-        resource=request.resource,
-        wanted=request.count,
-        total=slots.total,
-        free=slots.free,
-        held=slots.taken,
-        unhealthy=slots.sick + slots.withheld,
     )

@@ -7,6 +7,7 @@ say (enough is free, but nowhere at once) is said here.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from shared.contract.messages import Fact
@@ -41,7 +42,7 @@ class Judge:
         waits = next((each for each in self._waiting.pods if each.pod == key), None)
         if waits is not None:
             return self.of_pod(waits)
-        return _running(key, self._held[key]) if key in self._held else None
+        return self._running(key, self._held[key]) if key in self._held else None
 
     def of_pod(self, pod: WaitingPod) -> Verdict:
         """Say why a pod does not run."""
@@ -51,7 +52,7 @@ class Judge:
             return refused.of_pod(pod, mine, self._views, self._facts)
         if held:
             sentence = f"it has its slots on {pod.node}, and does not run yet: {_status(pod)}"
-            running = _running(pod.pod, held)
+            running = self._running(pod.pod, held)
             return dataclasses.replace(running, reason=Reason.NOT_OURS, sentence=sentence)
         if not mine:
             sentence = f"it asks for {words.asked(pod.requests)}, which is not slicewire's"
@@ -83,6 +84,26 @@ class Judge:
             return found
         sentence = f"it is bound to {pod.node}, whose kubelet has not started it: {_status(pod)}"
         return dataclasses.replace(found, sentence=sentence)
+
+    def _running(self, key: str, held: tuple[Slot, ...]) -> Verdict:
+        what = words.some([f"{each.slot} ({each.resource})" for each in held])
+        each_of = Counter((each.node, each.resource) for each in held)
+        nodes = tuple(
+            finding.told(
+                self._views[node],
+                Request(resource=resource, count=count, largest=count),
+                Reason.RUNNING,
+            )
+            for (node, resource), count in sorted(each_of.items())
+        )
+        return Verdict(
+            pod=key,
+            reason=Reason.RUNNING,
+            sentence=f"it runs on {words.some({each.node for each in held})} and holds {what}",
+            nodes=nodes,
+            trace=min({each.trace for each in held} - {""}, default=""),
+            slots=held,
+        )
 
     def _of_demand(self, requests: tuple[Request, ...], place: tuple[str, ...]) -> Verdict:
         key = requests, place
@@ -123,18 +144,6 @@ def _by_pod(views: Iterable[NodeView]) -> dict[str, tuple[Slot, ...]]:
                 slot = Slot(node=view.name, slot=row.slot, resource=row.resource, trace=row.trace)
                 found.setdefault(row.holder.pod_key, []).append(slot)
     return {pod: tuple(slots) for pod, slots in found.items()}
-
-
-def _running(key: str, held: tuple[Slot, ...]) -> Verdict:
-    nodes = words.some({each.node for each in held})
-    what = words.some([f"{each.slot} ({each.resource})" for each in held])
-    return Verdict(
-        pod=key,
-        reason=Reason.RUNNING,
-        sentence=f"it runs on {nodes} and holds {what}",
-        trace=min({each.trace for each in held} - {""}, default=""),
-        slots=held,
-    )
 
 
 def _status(pod: WaitingPod) -> str:
