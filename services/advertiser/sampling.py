@@ -134,7 +134,7 @@ class Sampling:
         hidden = bool(pids) and not owned and bool(twice)
         blind = NO_HOST_PIDS if self._node.pid == 1 or hidden else ""
         if blind:
-            self._say("pids", blind)
+            self._say("pids", blind, logging.INFO)  # somebody may want it so
         return blind
 
     def _write(self) -> None:
@@ -155,8 +155,8 @@ class Sampling:
                 log.warning(excess.sentence)
                 self._tell(over_use.fact(excess, self._stamp, clock.now_ns()), "")
 
-    def _say(self, about: str, sentence: str) -> None:
+    def _say(self, about: str, sentence: str, level: int = logging.WARNING) -> None:
         """Log a sentence once, however often it is found."""
         if self._said.get(about) != sentence:
             self._said[about] = sentence
-            log.warning("%s", sentence)
+            log.log(level, "%s", sentence)

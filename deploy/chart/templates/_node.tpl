@@ -4,7 +4,8 @@ One part of the node services as a ServiceAccount and a DaemonSet. Takes a dict:
   part       advertiser, allocator, agent
   command    words of the console command that start it
   env        more variables (list)
-  mounts     more folders of the node, as name: path (dict); `host` is mounted at /host
+  mounts     more folders of the node, as name: path (dict); `host` is mounted at /host,
+             `log-links` for reading only
   security   the container's security context (text)
   hardware   whether it needs the driver's libraries, or the simulated ones
   hostPID    whether it sees the node's processes
@@ -46,6 +47,7 @@ spec:
     metadata:
       labels:
         {{- include "slicewire.labels" $labels | nindent 8 }}
+      {{- include "slicewire.scraped" $root | nindent 6 }}
     spec:
       serviceAccountName: {{ $name }}
       automountServiceAccountToken: false
@@ -76,6 +78,7 @@ spec:
               fieldPath: spec.nodeName
         - name: SLICEWIRE_HEALTH_PORT
           value: "8081"
+        {{- include "slicewire.metrics" $root | nindent 8 }}
         - name: SLICEWIRE_BUS_URL
           value: {{ include "slicewire.busUrl" $root | quote }}
         {{- if $values.bus.url }}
@@ -113,6 +116,9 @@ spec:
         {{- range $mount, $path := .mounts }}
         - name: {{ $mount }}
           mountPath: {{ ternary "/host" $path (eq $mount "host") }}
+          {{- if eq $mount "log-links" }}
+          readOnly: true
+          {{- end }}
         {{- end }}
       volumes:
       # Locks, by which an old and a new pod hand over, and the inventory that works without a bus.
@@ -143,7 +149,7 @@ spec:
       - name: {{ $mount }}
         hostPath:
           path: {{ $path }}
-          type: {{ ternary "DirectoryOrCreate" "Directory" (eq $mount "state") }}
+          type: {{ ternary "DirectoryOrCreate" "Directory" (has $mount (list "state" "log-links")) }}
       {{- end }}
 {{- end -}}
 

@@ -51,6 +51,7 @@ CHART_ONLY = (
     *(f"bus.persistence.{name}" for name in ("enabled", "size", "storageClass")),
     "bus.resources",
     "networkPolicy.enabled",
+    *(f"usage.{name}" for name in ("byPod", "periodSeconds")),
     "telemetry.endpoint",
     *(f"simulation.{name}" for name in ("enabled", "gpus")),
 )

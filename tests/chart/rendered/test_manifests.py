@@ -158,6 +158,31 @@ def test_only_what_needs_it_is_more_than_locked(given: Json) -> None:
         assert not template["spec"].get("hostNetwork")
 
 
+@pytest.mark.parametrize(
+    ("given", "sees", "period"),
+    [
+        pytest.param({}, True, "5", id="defaults"),
+        pytest.param({"usage": {"byPod": False}}, False, "5", id="not by pod"),
+        pytest.param({"usage": {"periodSeconds": 0}}, False, "0", id="never"),
+        pytest.param({"simulation": {"enabled": True}}, False, "5", id="simulated"),
+    ],
+)
+def test_the_advertiser_sees_processes_where_use_is_told_by_pod(
+    given: Json, sees: bool, period: str
+) -> None:
+    """Pids of the node, and names of logs; the logs themselves are not to be reached."""
+    spec = dict(pods(rendered(given)))["slicewire-advertiser"]["spec"]
+    (container,) = spec["containers"]
+    assert spec.get("hostPID", False) is sees
+    assert environment(container)["SLICEWIRE_USAGE_PERIOD_S"] == period
+    mounts = {each["name"]: each for each in container["volumeMounts"]}
+    assert ("log-links" in mounts) is sees
+    if sees:
+        assert mounts["log-links"]["readOnly"] is True
+    paths = {each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each}
+    assert paths - {"/var/log/containers"} == {"/run/slicewire"}
+
+
 @EVERY_RELEASE
 def test_containers_have_no_variables_in_bulk(given: Json) -> None:
     """F09: texts in an environment never change; the controller reads ConfigMaps by the API."""
