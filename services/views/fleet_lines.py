@@ -19,8 +19,8 @@ WIDE = 110  # from here on a node's line has room for a bar
 BAR_WIDTH = 16
 LEAST_ROWS = 3
 RANKS = ("with problems", "changing")
-LONG_HEADS = ("RESOURCE", "REQUESTED", "ALLOCATABLE", "HELD", "FREE", "MEMORY")
-SHORT_HEADS = ("RESOURCE", "ASKED", "ALLOC", "HELD", "FREE", "MEM")
+LONG_HEADS = ("RESOURCE", "REQUESTED", "ALLOCATABLE", "HELD", "FREE", "MEMORY USED")
+SHORT_HEADS = ("RESOURCE", "ASKED", "ALLOC", "HELD", "FREE", "USED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _widths(rows: Sequence[_Row]) -> tuple[int, int]:
 def _head(widths: tuple[int, int], page: Page) -> Text:
     names, slots = widths
     bar = f"{'':{BAR_WIDTH}}{GAP}" if _wide(page) else ""
-    words = f"{'':{_sign(page)}} {'NODE':{names}}{GAP}GPUS{GAP}{'HELD/SLOTS':>{slots}}{GAP}{bar}MEM"
+    words = f"{'':{_sign(page)}} {'NODE':{names}}{GAP}GPUS{GAP}{'HELD/SLOTS':>{slots}}{GAP}{bar}USED"
     return page.cut(Text(words, style="bold"), page.room(0))
 
 

@@ -13,7 +13,7 @@ from services.reconfigurer.controller import fleet, kube, outcome, prepare, roll
 from services.reconfigurer.controller.attempt import Attempt, Policy, View
 from services.reconfigurer.controller.outcome import Outcome, State
 from services.reconfigurer.controller.rollout import Stage
-from shared.contract.generation import Generation
+from shared.contract.generation import NONE, Generation
 from shared.contract.messages import Intent, Phase, Progress
 from shared.telemetry import spans
 
@@ -31,6 +31,7 @@ class Change:
     later: dict[str, float] = field(default_factory=dict)  # until when budgets refuse, by UID
     waits: str = ""  # for what, as it was logged last
     preparing: spans.Step | None = None
+    answered: tuple[Generation, str] = (NONE, "")  # the last answer's generation and traceparent
     failed: Generation | None = None  # the newest generation that has failed here
     news: asyncio.Event = field(default_factory=asyncio.Event)  # the agent has said something
     followed: bool = False

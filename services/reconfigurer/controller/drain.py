@@ -236,13 +236,17 @@ class Drain:
         )
         self._fleet.intents[name] = answer
         self._outlets.publish(name, answer, step.traceparent)
+        change.answered = (wanted.stamp.generation, step.traceparent)
         failure = change.attempt.failure
         error = failure.sentence if failure and not prepared else ""
         self._telemetry.end(step, attributes={"node": name}, error=error)
         change.preparing = None
 
     def _show(self, name: str, view: View, step: Next) -> None:
-        """Let people see with the intent what is waited for; the agent reads nothing new in it."""
+        """Let people see with the intent what is waited for; the agent reads nothing new in it.
+
+        What the agent does next goes on from the answer, however often this is said.
+        """
         wanted = self._fleet.intents.get(name)
         if wanted is None or wanted.stamp.generation != step.attempt.generation:
             return
@@ -252,7 +256,10 @@ class Drain:
         if found != wanted.drain:
             shown = dataclasses.replace(wanted, drain=found)
             self._fleet.intents[name] = shown
-            self._outlets.publish(name, shown, self._traceparent(name))
+            generation, traceparent = self._change(name).answered
+            if generation != wanted.stamp.generation:
+                traceparent = self._traceparent(name)
+            self._outlets.publish(name, shown, traceparent)
 
     def _traceparent(self, name: str) -> str:
         received = self._fleet.progress.get(name)

@@ -141,8 +141,10 @@ class Report:
 
 
 def _changed(node: nodes.Node, wish: nodes.Wanted) -> str:
-    """Name the labels that are written, without their domain; the state of a layout in full."""
+    """Name what is written, without its domain; the state of a layout in full."""
     changed = [name for name, value in wish.labels.items() if node.labels.get(name) != value]
+    noted = wish.annotations.items()
+    changed += [name for name, value in noted if node.annotations.get(name) != value]
     state = wish.labels.get(names.MIG_STATE_LABEL)
     short = [
         f"mig.config.state {state}" if name == names.MIG_STATE_LABEL else name.partition("/")[2]

@@ -199,7 +199,8 @@ def test_what_is_asked_for_stands_beside_what_there_is() -> None:
     assert (found["requested"], found["waiting"], found["held"]) == (19, 3, 16)
     assert (found["allocatable"], found["free"], form["waiting"]) == (63, 48, 1)
     head, line = fleet_lines.resources(form["resources"], blank.page(width=100))
-    assert head.plain.split() == ["RESOURCE", "REQUESTED", "ALLOCATABLE", "HELD", "FREE", "MEMORY"]
+    heads = ["RESOURCE", "REQUESTED", "ALLOCATABLE", "HELD", "FREE", "MEMORY", "USED"]
+    assert head.plain.split() == heads
     assert line.plain.split() == [GPU, "19", "(3", "wait)", "63", "16", "48", "41", "%"]
 
 
