@@ -20,7 +20,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         app.SERVICE, loaded.node_name, os.environ, exposed=loaded.exposed
     )
     return service.run(
-        lambda: app.serve(loaded, measured), "allocator", loaded.health_port, measured.pages
+        lambda: app.serve(loaded, measured),
+        "allocator",
+        loaded.health_port,
+        measured.pages,
+        node=loaded.node_name,
+        log_level=loaded.log_level,
     )
 
 

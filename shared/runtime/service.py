@@ -24,12 +24,15 @@ def run(
     name: str,
     health_port: int = 0,
     pages: Mapping[str, health.Page] | None = None,
+    *,
+    node: str = "",
+    log_level: str = "info",
 ) -> int:
     """Run `main` until it ends or a stop is asked for; return the process's exit status.
 
     With a port, `shared.runtime.health` answers there meanwhile, and serves `pages`.
     """
-    logs.set_up(name)
+    logs.set_up(name, node, log_level)
     living = functools.partial(health.serve, health_port, pages or {})
     try:
         asyncio.run(_until_stopped(main, living if health_port else _nobody_asks))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import pydantic
 
@@ -27,6 +27,9 @@ class ServiceSettings(Settings):
 
     health_port: int = pydantic.Field(
         default=0, ge=0, le=65535, description="port that answers while the service lives; 0: none"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = pydantic.Field(
+        default="info", description="from which level on lines are logged: debug, info, warning"
     )
     metrics: bool = pydantic.Field(
         default=True, description="whether that port serves /metrics as well; it takes 9 MB"

@@ -23,7 +23,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     measured = setup.service_meters(app.ROLE, "", os.environ, exposed=loaded.exposed)
     return service.run(
-        lambda: app.serve(loaded, measured), "controller", loaded.health_port, measured.pages
+        lambda: app.serve(loaded, measured),
+        "controller",
+        loaded.health_port,
+        measured.pages,
+        log_level=loaded.log_level,
     )
 
 
