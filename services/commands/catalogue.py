@@ -75,6 +75,7 @@ SERVICES = (
         "node",
     ),
 )
+    Command("mps", "services.reconfigurer.mps.__main__", "keep MPS daemons of GPUs", "node"),
 
 SIMULATION = (
     Command(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shared.nvml.errors import Code
-from shared.simulation.gpu import compute_answers, handles, mig_answers, use_answers
+from shared.simulation.gpu import compute_answers, handles, mig_answers, mps, use_answers
 from shared.simulation.gpu.state import EventSet, Node
 
 DRIVER_VERSION = "580.95.05"
@@ -129,7 +129,11 @@ def _event_set_free(node: Node, _process: str, handle: int) -> Out:
 INIT = "nvmlInitWithFlags"
 WAIT = "nvmlEventSetWait_v2"
 
-WRITING: Mapping[str, Callable[..., Out]] = {**mig_answers.WRITING, **compute_answers.WRITING}
+WRITING: Mapping[str, Callable[..., Out]] = {
+    **mig_answers.WRITING,
+    **compute_answers.WRITING,
+    **mps.WRITING,
+}
 
 ANSWERS: Mapping[str, Callable[..., Out]] = {
     INIT: _init,
@@ -147,6 +151,7 @@ ANSWERS: Mapping[str, Callable[..., Out]] = {
     **use_answers.READING,
     **mig_answers.READING,
     **compute_answers.READING,
+    **mps.READING,
     **WRITING,
     "nvmlEventSetCreate": _event_set_create,
     "nvmlDeviceRegisterEvents": _register,

@@ -70,13 +70,16 @@ class Control:
         *,
         sm_percent: int = 0,
         cgroup: str = "",
+        mps: bool = False,
     ) -> None:
         """Have a process compute on the GPU or MIG device with this UUID.
 
-        `sm_percent` is how much of the time; `cgroup` its control group, if not one of the host.
+        `sm_percent` is how much of the time; `cgroup` its control group, if not one of the host;
+        with `mps` it is a client of the GPU's MPS daemon, if that lives.
 
         Raises:
-            FaultError: there is no such device, or it has not so much memory left.
+            FaultError: there is no such device, it has not so much memory left, or it is for
+                clients of its MPS daemon alone.
             OSError: the owner is away.
         """
         process = {
@@ -86,6 +89,7 @@ class Control:
             "memoryMiB": memory_mib,
             "sm": sm_percent,
             "cgroup": cgroup,
+            "mps": mps,
         }
         await self._ask({"control": "start", "map": process})
 

@@ -34,6 +34,7 @@ def _gpu(gpu: Gpu) -> dict[str, Any]:
         "lost": gpu.lost,
         "migMode": gpu.mig_mode,
         "migPending": gpu.mig_pending,
+        "computeMode": gpu.compute_mode,
         "instances": [_mig_device(gpu, device) for device in gpu.mig_devices],
         "gpuInstances": [
             {

@@ -11,8 +11,17 @@ from typing import Any, TypeVar
 
 from shared.nvml.errors import Code
 from shared.runtime import clock
-from shared.simulation.gpu import answers, description, faults, handles, holding, lifecycle
-from shared.simulation.gpu.state import CallFault, Gpu, MigDevice, Node, StuckMode, Xid
+from shared.simulation.gpu import answers, description, faults, handles, holding, lifecycle, mps
+from shared.simulation.gpu.state import (
+    CallFault,
+    Gpu,
+    MigDevice,
+    MpsDaemon,
+    MpsDown,
+    Node,
+    StuckMode,
+    Xid,
+)
 
 FALLEN_OFF_THE_BUS = 79  # the XID after which a GPU no longer answers
 RESET = "nvidia-smi --gpu-reset"  # counted among the writing calls
@@ -125,6 +134,24 @@ class Engine:
         """Who holds device nodes open, as /proc would show it."""
         return holding.holders(self._node)
 
+    # ------------------------------------------------------------------------------------ MPS
+
+    def mps_begin(self, which: str, pid: int) -> MpsDaemon:
+        """A control daemon begins to serve the GPU with this index, UUID or bus id.
+
+        Raises:
+            faults.FaultError: there is no such GPU, or daemons die here.
+        """
+        return mps.attach(self._node, holding.gpu_named(self._node, which), pid)
+
+    def mps_end(self, daemon: MpsDaemon) -> None:
+        """It has ended."""
+        mps.detach(self._node, daemon)
+
+    def mps_dies(self, daemon: MpsDaemon) -> bool:
+        """Whether it has to die now."""
+        return mps.down(self._node, self._node.gpus[daemon.gpu])
+
     # -------------------------------------------------------------------------------- faults
 
     def fault(self, fault: Mapping[str, Any]) -> None:
@@ -144,6 +171,10 @@ class Engine:
                 for client in clients:
                     self._gpu(client.gpu)
                 self._node.clients += clients
+            case MpsDown(gpu=which) as ends:
+                if which is not None:
+                    self._gpu(which)
+                self._node.mps_down.append(ends)
             case StuckMode(gpu=which) as stuck:
                 if which is not None:
                     self._gpu(which)
@@ -166,6 +197,8 @@ class Engine:
             case faults.ClientsFault(clients):
                 for client in clients:
                     _take(self._node.clients, client, f"client {client.name} holds no GPU")
+            case MpsDown() as ends:
+                _take(self._node.mps_down, ends, "no MPS daemon is down in this form")
             case StuckMode() as stuck:
                 _take(self._node.stuck_modes, stuck, "no such mode stays pending")
             case CallFault() as wanted:

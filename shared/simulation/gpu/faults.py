@@ -6,6 +6,8 @@
     {nvml: {call: nvmlDeviceGetUUID, nth: 3, error: UNKNOWN, times: 2}}
     {nvml: {call: nvmlDeviceGetMemoryInfo, gpu: 1, delay: never}}
     {clients: [{gpu: 0, name: dcgm, pid: 4711}]}   processes of the host hold GPUs open
+    {mps: down}                              every MPS daemon dies, and none starts
+    {gpu: 0, mps: down}                      the same on one GPU
     {modeStaysPending: true}                 a new MIG mode stays pending until the node reboots
     {gpu: 0, modeStaysPending: reset}        on one GPU, until it is reset; or reboot, or healed
 
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.nvml.errors import Code
-from shared.simulation.gpu.state import CallFault, Client, StuckMode
+from shared.simulation.gpu.state import CallFault, Client, MpsDown, StuckMode
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
@@ -57,7 +59,7 @@ class ClientsFault:
     clients: tuple[Client, ...]
 
 
-Fault = XidFault | LostFault | ClientsFault | StuckMode | CallFault
+Fault = XidFault | LostFault | ClientsFault | MpsDown | StuckMode | CallFault
 
 
 def read(fault: Mapping[str, Any], symbols: Collection[str]) -> Fault:
@@ -73,13 +75,15 @@ def read(fault: Mapping[str, Any], symbols: Collection[str]) -> Fault:
             return LostFault(gpu)
         case {"clients": [*clients], **rest} if clients and not rest:
             return ClientsFault(tuple(_client(each) for each in clients))
+        case {"mps": "down", **rest} if set(rest) <= {"gpu"}:
+            return MpsDown(rest.get("gpu"))
         case {"modeStaysPending": until, **rest} if set(rest) <= {"gpu"}:
             return StuckMode(rest.get("gpu"), _until(until))
         case {"nvml": Mapping() as call, **rest} if not rest:
             return _call_fault(call, symbols)
     raise FaultError(
         f"{dict(fault)!r} is no fault of a GPU: write gpu and xid (and instance), gpu and"
-        " lost: true, clients, modeStaysPending, or nvml with call and error or delay"
+        " lost: true, clients, mps: down, modeStaysPending, or nvml with call and error or delay"
     )
 
 

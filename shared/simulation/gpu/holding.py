@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shared.simulation.gpu import mps
 from shared.simulation.gpu.faults import FaultError
 from shared.simulation.gpu.state import Gpu, Instance, Node, Process
 
@@ -35,6 +36,7 @@ def holders(node: Node) -> tuple[Holder, ...]:
         held.setdefault(int(pid), (program, set()))[1].update(gpu.index for gpu in node.gpus)
     others = [(each.pid, each.name, each.gpu) for each in node.clients]
     others += [(each.pid, each.name, each.gpu) for each in node.processes]
+    others += [(each.pid, mps.SERVER, each.gpu) for each in mps.servers(node)]
     for number, name, gpu in others:
         held.setdefault(number, (name, set()))[1].add(gpu)
     cgroups = {each.pid: each.cgroup for each in node.processes if each.cgroup}
@@ -60,7 +62,7 @@ def process(node: Node, fields: Mapping[str, Any]) -> Process:
     """Make the process that a map describes; it takes memory of the device with its UUID.
 
     Raises:
-        FaultError: the map is wrong, the device is not there or is full.
+        FaultError: the map is wrong, the device is not there, is full or takes MPS clients alone.
     """
     wanted = _described(fields)
     gpu, instance = _device(node, wanted.uuid)
@@ -70,12 +72,14 @@ def process(node: Node, fields: Mapping[str, Any]) -> Process:
         raise FaultError(
             f"{wanted.uuid} has {free} MiB left, process {wanted.pid} wants {wanted.memory_mib} MiB"
         )
+    if instance is None:
+        mps.admit(node, gpu, client=wanted.mps)
     return dataclasses.replace(wanted, gpu=gpu.index, since_us=node.now_us())
 
 
 def _described(fields: Mapping[str, Any]) -> Process:
     """Read the map; on which GPU the device stands is found out afterwards."""
-    match {"sm": 0, "cgroup": "", **fields}:
+    match {"sm": 0, "cgroup": "", "mps": False, **fields}:
         case {
             "uuid": str(uuid),
             "pid": int(pid),
@@ -83,6 +87,7 @@ def _described(fields: Mapping[str, Any]) -> Process:
             "memoryMiB": int(memory),
             "sm": int(percent),
             "cgroup": str(cgroup),
+            "mps": bool(client),
         } if 0 <= percent <= MOST_PERCENT:
             return Process(
                 gpu=0,
@@ -92,10 +97,11 @@ def _described(fields: Mapping[str, Any]) -> Process:
                 memory_mib=memory,
                 sm_percent=percent,
                 cgroup=cgroup,
+                mps=client,
             )
     raise FaultError(
         f"process {dict(fields)!r}: write uuid, pid, name, memoryMiB,"
-        " and sm as 0 to 100 and cgroup where they matter"
+        " and sm as 0 to 100, cgroup and mps where they matter"
     )
 
 

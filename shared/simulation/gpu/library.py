@@ -69,6 +69,8 @@ SIGNATURES: Mapping[str, Signature] = {
         CountedRows(nvml.c_nvmlProcessUtilizationSample_t, rows_first=True),
         In(ctypes.c_ulonglong),
     ),
+    "nvmlDeviceGetComputeMode": (_HANDLE, _OUT_UINT),
+    "nvmlDeviceSetComputeMode": (_HANDLE, _MODE),
     "nvmlDeviceGetMigMode": (_HANDLE, _OUT_UINT, _OUT_UINT),
     "nvmlDeviceSetMigMode": (_HANDLE, _MODE, _OUT_UINT),
     "nvmlDeviceGetMaxMigDeviceCount": (_HANDLE, _OUT_UINT),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from shared.nvml.errors import Code
-from shared.simulation.gpu import rules
+from shared.simulation.gpu import mps, rules
 from shared.simulation.gpu.catalogue import ComputeProfile, Profile
 from shared.simulation.gpu.handles import RefusedError, present
 from shared.simulation.gpu.state import ComputeInstance, Gpu, Instance, Node, made_uuid
@@ -39,6 +39,7 @@ def reset(node: Node, gpu: Gpu) -> None:
     if _held(node, gpu) or any(node.users()):
         raise RefusedError(Code.IN_USE)
     gpu.instances.clear()
+    gpu.compute_mode = 0
     if _stuck(node, gpu) in ("", "reset"):
         gpu.mig_mode = gpu.mig_pending
 
@@ -54,6 +55,7 @@ def reboot(node: Node) -> None:
     node.processes.clear()
     for gpu in node.gpus:
         gpu.instances.clear()
+        gpu.compute_mode = 0
         if not gpu.keeps_mode:
             gpu.mig_mode = gpu.mig_pending = False
         elif _stuck(node, gpu) != "healed":
@@ -144,7 +146,8 @@ def refuse_without_mode(gpu: Gpu) -> None:
 
 
 def _held(node: Node, gpu: Gpu) -> bool:
-    return bool(node.computing_on(gpu) or any(client.gpu == gpu.index for client in node.clients))
+    holding = {each.gpu for each in node.clients} | {each.gpu for each in mps.servers(node)}
+    return bool(node.computing_on(gpu)) or gpu.index in holding
 
 
 def _stuck(node: Node, gpu: Gpu) -> str:

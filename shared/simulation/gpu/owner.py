@@ -92,6 +92,8 @@ class _Owner:
                 self._shown = holders
 
     async def _reply(self, request: dict[str, Any], reader: asyncio.StreamReader) -> dict[str, Any]:
+        if request.get("control") == "mps":
+            return await self._serve_mps(request, reader)
         if "control" in request:
             return self._control(request)
         code, out = await self._call(request, reader)
@@ -123,6 +125,20 @@ class _Owner:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, _GLANCE_S)):
                     await self._changed.wait()
+
+    async def _serve_mps(
+        self, request: dict[str, Any], reader: asyncio.StreamReader
+    ) -> dict[str, Any]:
+        """Keep an MPS daemon for as long as it is connected; the answer is that it has to die."""
+        try:
+            daemon = self._engine.mps_begin(request["gpu"], request["pid"])
+        except faults.FaultError as error:
+            return {"error": str(error)}
+        try:
+            await self._until(lambda: self._engine.mps_dies(daemon), None, reader)
+        finally:
+            self._engine.mps_end(daemon)
+        return {"error": "it was killed"}
 
     def _control(self, request: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -3,9 +3,9 @@
     slicewire simulate --socket S --node NAME --gpus a100-80gb,t4     (or --gpus @specs.yaml)
     slicewire simulate --socket S -- advertiser --node-name NAME ...
 
-The second form puts the shim into pynvml, a stand-in for nvidia-smi first into the PATH, and then
-runs the service's own main, which is handed in: the simulation knows no service, and no service
-knows the simulation.
+The second form puts the shim into pynvml, stand-ins for nvidia-smi and nvidia-cuda-mps-control
+first into the PATH, and then runs the service's own main, which is handed in: the simulation knows
+no service, and no service knows the simulation.
 """
 
 from __future__ import annotations
@@ -87,14 +87,15 @@ def _run_on(socket: Path, service: list[str], run_service: Callable[[list[str]],
 def _own(options: argparse.Namespace) -> int:
     # The catalogue and its YAML stay out of services that run on the shim.
     from shared.runtime import service  # noqa: PLC0415
-    from shared.simulation.gpu import boards, faults, owner, smi  # noqa: PLC0415
+    from shared.simulation.gpu import boards, faults, mps_control, owner, smi  # noqa: PLC0415
     from shared.simulation.gpu.engine import Engine  # noqa: PLC0415
     from shared.simulation.gpu.proc import ProcTree  # noqa: PLC0415
 
     try:
         gpus = boards.build(options.node, _specs(options.gpus))
         engine = Engine(options.node, gpus, _latencies(options.latency))
-        smi.write(tools(options.socket), options.socket)
+        for program in (smi, mps_control):
+            program.write(tools(options.socket), options.socket)
     except (boards.SpecError, faults.FaultError, OSError) as error:
         sys.stderr.write(f"slicewire simulate: {error}\n")
         return 2

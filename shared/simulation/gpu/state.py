@@ -52,6 +52,7 @@ class Gpu:
     profiles: tuple[Profile, ...]
     mig_mode: bool = False
     mig_pending: bool = False
+    compute_mode: int = 0  # NVML's number; 0 takes everybody
     instances: list[Instance] = field(default_factory=list)
     lost: bool = False
 
@@ -99,7 +100,17 @@ class Process:
     memory_mib: int
     sm_percent: int = 0
     cgroup: str = ""
+    mps: bool = False  # wants to be a client of an MPS daemon
     since_us: int = 0
+
+
+@dataclass(slots=True)
+class MpsDaemon:
+    """An MPS control daemon, and whether a first client has made it start a server on its GPU."""
+
+    pid: int
+    gpu: int
+    server: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +168,13 @@ class StuckMode:
     until: str
 
 
+@dataclass(frozen=True, slots=True)
+class MpsDown:
+    """No MPS daemon lives: on one GPU, or on all (None)."""
+
+    gpu: int | None
+
+
 @dataclass(slots=True, kw_only=True)
 class Node:
     """All of a simulated node. `openings` counts nvmlInit a process; event sets go by number.
@@ -173,6 +191,8 @@ class Node:
     faults: list[CallFault] = field(default_factory=list)
     stuck_modes: list[StuckMode] = field(default_factory=list)
     clients: list[Client] = field(default_factory=list)
+    mps: list[MpsDaemon] = field(default_factory=list)
+    mps_down: list[MpsDown] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
     boots: int = 1
     calls: Counter[str] = field(default_factory=Counter)  # by symbol

@@ -5,6 +5,7 @@
     {"control": "end", "pid": n}                  ->  the same
     {"control": "reboot"}                         ->  the same
     {"control": "reset", "gpu": g}                ->  {"error": "", "bus": b, "code": n}
+    {"control": "mps", "gpu": g, "pid": n}        ->  {"error": why} when the daemon has to die
     {"control": "describe"}                       ->  {"error": "", "node": {..}}
 
 A process names itself by a token of its own, <program>:<pid>:<anything>; its connections come

@@ -1,0 +1,47 @@
+"""Brings the limits of an aim to a daemon: what each of its clients may use of the GPU.
+
+A default reaches servers that start after it, so those that run are told as well: a new number of
+replicas costs no client its daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from services.reconfigurer.mps.daemon import ControlError
+from services.reconfigurer.mps.wanted import Aim
+
+Ask = Callable[[str], Awaitable[str]]
+DEVICE = "0"  # a daemon sees one GPU
+PROBE = "get_default_active_thread_percentage"
+
+
+async def probe(ask: Ask) -> float:
+    """Ask something that every daemon answers.
+
+    Raises:
+        ControlError: it does not, or not with a number.
+    """
+    said = await ask(PROBE)
+    try:
+        return float(said)
+    except ValueError:
+        raise ControlError(f"{PROBE} was answered with {said!r}, which is no number") from None
+
+
+async def apply(ask: Ask, aim: Aim) -> None:
+    """Set them, and see that the daemon has them.
+
+    Raises:
+        ControlError: it does not answer, or has others.
+    """
+    memory = f"{aim.memory_mib}M"
+    await ask(f"set_default_active_thread_percentage {aim.percentage}")
+    await ask(f"set_default_device_pinned_mem_limit {DEVICE} {memory}")
+    for server in (await ask("get_server_list")).split():
+        await ask(f"set_active_thread_percentage {server} {aim.percentage}")
+        await ask(f"set_device_pinned_mem_limit {server} {DEVICE} {memory}")
+    if (found := await probe(ask)) != aim.percentage:
+        raise ControlError(
+            f"it was told {aim.percentage} % of the threads a client and has {found:g}"
+        )

@@ -1,0 +1,32 @@
+"""Settings of the MPS service: flags and SLICEWIRE_* variables (shared/runtime/settings.py)."""
+
+from __future__ import annotations
+
+import pathlib
+
+from pydantic import Field
+
+from shared.contract import mps
+from shared.runtime import boot, settings
+
+
+class MpsSettings(settings.Settings):
+    """Keep an MPS control daemon for each of this node's GPUs that is shared by MPS."""
+
+    run_dir: pathlib.Path = Field(
+        default=pathlib.Path("/run/slicewire"), description="folder of inventory.json and mps.json"
+    )
+    mps_dir: pathlib.Path = Field(
+        default=pathlib.Path(mps.ROOT),
+        description="folder of the daemons; clients have it under the same path",
+    )
+    look_period_s: float = Field(
+        default=0.3, gt=0, description="seconds between two looks at what is wanted"
+    )
+    probe_period_s: float = Field(
+        default=5.0, gt=0, description="seconds between two questions to a daemon"
+    )
+    health_port: int = Field(
+        default=0, ge=0, le=65535, description="port that answers while the service lives; 0: none"
+    )
+    boot_id_path: str = Field(default=boot.KERNEL_BOOT_ID, description="file with the boot id")

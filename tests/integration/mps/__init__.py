@@ -1,0 +1,1 @@
+"""The MPS service and the programs that stand for nvidia-cuda-mps-control."""
