@@ -26,8 +26,9 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Instrument:
-    """One thing that is measured. Series of node services carry the label `node` besides `labels`.
+    """One thing that is measured.
 
+    Besides `labels` series of node services carry `node`, and those of every service `service`.
     `unit` is UCUM's, empty for plain numbers. `bound` says how many series one process has at most.
     """
 
@@ -46,6 +47,11 @@ class Instrument:
         unit = f"_{UNITS[self.unit]}" if self.unit else ""
         total = "_total" if self.kind is Kind.COUNTER else ""
         return self.name.replace(".", "_") + unit + total
+
+    def place(self, service: Role, node: str) -> dict[str, str]:
+        """The labels that say who tells it; `node` is empty for the controller."""
+        where = {"node": node} if node else {}
+        return where | {"service": service.value} if self.services == EVERYWHERE else where
 
     def at(self, value: float, **labels: str) -> Sample:
         """One series of it, with exactly its labels.

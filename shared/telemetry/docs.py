@@ -59,10 +59,10 @@ Operator, else the pods carry the `prometheus.io` annotations. With metrics off 
 loaded, and the port answers `/metrics` with 404.
 
 Series of the three node services carry the label `node`; the controller's carry it where they are
-about a node. `namespace`, `pod` and `container` name the *holder*, not the pod that is scraped: a
-scrape configuration of your own needs `honor_labels: true`, or Prometheus renames them to
-`exported_pod`. In OpenTelemetry the names have dots and no unit: `slicewire_gpu_memory_used_bytes`
-is `slicewire.gpu.memory.used`, in `By`.
+about a node. Those that every service has carry `service` as well. `namespace`, `pod` and
+`container` name the *holder*, not the pod that is scraped: a scrape configuration of your own needs
+`honor_labels: true`, or Prometheus renames them to `exported_pod`. In OpenTelemetry the names have
+dots and no unit: `slicewire_gpu_memory_used_bytes` is `slicewire.gpu.memory.used`, in `By`.
 
 A gauge says what is so at the scrape. What has gone (a pod, a GPU) is gone with the next one: no
 series of it stays, and none is sent as 0. Only the service that has the node's lock says anything

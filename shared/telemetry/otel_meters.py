@@ -38,7 +38,7 @@ class OtelMeters(meters.Meters):
         self, service: Role, node: str, *, exposed: bool, exporter: MetricExporter | None = None
     ) -> None:
         super().__init__()
-        self._labels = {"node": node} if node else {}
+        self._place = {each: each.place(service, node) for each in catalogue.INSTRUMENTS}
         self._since_ns = clock.now_ns()
         self._sources: tuple[meters.Source, ...] = ()
         self._turn = threading.Lock()
@@ -61,13 +61,13 @@ class OtelMeters(meters.Meters):
 
     def count(self, instrument: Instrument, by: int = 1, **labels: str) -> None:
         """Add to a counter."""
-        self._counters[instrument].add(by, self._labels | instrument.at(by, **labels).labels)
+        series = self._place[instrument] | instrument.at(by, **labels).labels
+        self._counters[instrument].add(by, series)
 
     def time(self, instrument: Instrument, seconds: float, **labels: str) -> None:
         """Add a duration to a histogram."""
-        self._histograms[instrument].record(
-            seconds, self._labels | instrument.at(seconds, **labels).labels
-        )
+        series = self._place[instrument] | instrument.at(seconds, **labels).labels
+        self._histograms[instrument].record(seconds, series)
 
     def show(self, source: meters.Source) -> Callable[[], None]:
         """Ask `source` at each reading, until what comes back is called."""
@@ -122,11 +122,12 @@ class OtelMeters(meters.Meters):
     def with_shown(self, data: MetricsData, *, exposed: bool) -> MetricsData:
         """A reading of the SDK's, with what the sources show."""
         shown = produced.samples(self._sources)
-        made = produced.metrics(shown, self._labels, self._since_ns, exposed=exposed)
+        made = produced.metrics(shown, self._place, self._since_ns, exposed=exposed)
         return produced.beside(data, made)
 
     def _build_info(self, _options: CallbackOptions) -> Iterable[Observation]:
-        yield Observation(1, self._labels | {"version": version.__version__})
+        place = self._place[catalogue.BUILD_INFO]
+        yield Observation(1, place | {"version": version.__version__})
 
     def _lost(self) -> Iterable[catalogue.Sample]:
         yield catalogue.DROPPED.at(self.lost.count, what="otlp")

@@ -8,7 +8,7 @@ made here belongs to one reading, so a pod that has gone is gone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
@@ -42,9 +42,13 @@ def samples(sources: Iterable[Source]) -> Iterator[Sample]:
 
 
 def metrics(
-    shown: Iterable[Sample], more: dict[str, str], since_ns: int, *, exposed: bool
+    shown: Iterable[Sample],
+    place: Mapping[Instrument, dict[str, str]],
+    since_ns: int,
+    *,
+    exposed: bool,
 ) -> list[Metric]:
-    """Group samples by instrument, each series once; `more` are labels that all of them get.
+    """Group samples by instrument, each series once; `place` has labels that all of one get.
 
     With `exposed` the names are Prometheus' own, units and all: the exporter for it knows no
     name for a share of one.
@@ -52,7 +56,7 @@ def metrics(
     now_ns = clock.now_ns()
     grouped: dict[Instrument, dict[Labels, float]] = {}
     for sample in shown:
-        labels = tuple(sorted((more | sample.labels).items()))
+        labels = tuple(sorted((place[sample.instrument] | sample.labels).items()))
         grouped.setdefault(sample.instrument, {})[labels] = sample.value
     return [
         _metric(instrument, _points(series, since_ns, now_ns), exposed=exposed)

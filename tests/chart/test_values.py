@@ -96,6 +96,13 @@ def test_the_default_values_are_valid() -> None:
         pytest.param("drain.cordon", False, id="never, as a boolean"),
         pytest.param("drain.timeoutSeconds", "5m", id="a time with a unit"),
         pytest.param("drain.barePods", "force", id="no such answer"),
+        pytest.param("metrics.podMonitor.interval", 15, id="an interval without a unit"),
+        pytest.param("metrics.scrapers", [], id="everybody by mistake"),
+        pytest.param(
+            "metrics",
+            {"enabled": False, "podMonitor": {"enabled": True}},
+            id="a monitor of nothing",
+        ),
         pytest.param("mps.enabled", True, id="a section that this version has not"),
     ],
 )
@@ -121,6 +128,9 @@ def test_usual_mistakes_are_refused(path: str, value: object) -> None:
                 "usersSecret": "bus-users",
             },
             id="an existing NATS of two servers",
+        ),
+        pytest.param(
+            "metrics.scrapers", [{"ipBlock": {"cidr": "10.0.0.0/8"}}], id="Prometheus on a host"
         ),
         pytest.param("nodes.maxSurge", 3, id="three nodes at a time"),
         pytest.param("nodes.gpuLabels", [], id="every node"),

@@ -64,6 +64,33 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
+{{/* Whether a process shows its metrics on its health port. */}}
+{{- define "slicewire.metrics" -}}
+- name: SLICEWIRE_METRICS
+  value: {{ .Values.metrics.enabled | quote }}
+{{- end -}}
+
+{{/* Annotations of a pod by which a Prometheus without the operator finds it; none with one. */}}
+{{- define "slicewire.scraped" -}}
+{{- if and .Values.metrics.enabled (not .Values.metrics.podMonitor.enabled) }}
+annotations:
+  prometheus.io/scrape: "true"
+  prometheus.io/port: "8081"
+  prometheus.io/path: /metrics
+{{- end }}
+{{- end -}}
+
+{{/* What a NetworkPolicy lets in to a process that is scraped: probes need no rule. */}}
+{{- define "slicewire.scrapers" -}}
+{{- if .Values.metrics.enabled }}
+ingress:
+- from:
+  {{- toYaml .Values.metrics.scrapers | nindent 2 }}
+  ports:
+  - {port: health, protocol: TCP}
+{{- end }}
+{{- end -}}
+
 {{/* What no container of ours needs. */}}
 {{- define "slicewire.locked" -}}
 allowPrivilegeEscalation: false

@@ -54,6 +54,7 @@ RELEASES: dict[str, Json] = {
         "telemetry": {"endpoint": "http://collector:4318"},
     },
     "one part": {"advertiser": {"enabled": False}, "allocator": {"enabled": False}},
+    "nothing measured": {"metrics": {"enabled": False}},
     "one controller": {"controller": {"replicas": 1}, "networkPolicy": {"enabled": False}},
 }
 EVERY_RELEASE = pytest.mark.parametrize("given", RELEASES.values(), ids=RELEASES)
