@@ -46,6 +46,7 @@ PEOPLE = (
     Command("plan", "services.commands.plan", "say what sharing and MIG texts would do, offline"),
     Command("status", "services.commands.status", "show each GPU's slots, health and config"),
     Command("who", "services.commands.who", "name the pods that hold slots"),
+    Command("why", "services.commands.why", "say why a pod does not run, and what would help"),
     Command("trace", "services.commands.trace", "print the tree of one change, step by step"),
     Command(
         "bus keys", "services.commands.bus_keys", "make the keys of an installation", "cluster"
@@ -74,8 +75,8 @@ SERVICES = (
         "bring a node to what was resolved",
         "node",
     ),
-)
     Command("mps", "services.reconfigurer.mps.__main__", "keep MPS daemons of GPUs", "node"),
+)
 
 SIMULATION = (
     Command(

@@ -18,6 +18,7 @@ from services.rehearsal.conditions import NESTED
 from services.rehearsal.schema_words import COUNT, MAP_OF_TEXTS, TEXT, entries, listing, mapping
 from services.rehearsal.story import NAMED, About
 from shared.simulation.gpu import catalogue
+from shared.waiting.reasons import Reason
 
 FILE = pathlib.Path(__file__).parents[2] / "docs" / "rehearsal.schema.json"
 Schema = dict[str, Any]
@@ -34,6 +35,8 @@ SHAPES: Mapping[object, Schema] = {
     vocabulary.listing_or_count: _LISTING_OR_COUNT,
     vocabulary.pods: listing(TEXT),
     vocabulary.slots: entries(_SLOTS),
+    vocabulary.pod: {"type": "string"},
+    vocabulary.reason: {"enum": [reason.value for reason in Reason]},
     vocabulary.place: {"type": ["integer", "string"]},
     vocabulary.by_gpu: entries(COUNT),
     vocabulary.geometry: entries(entries(COUNT)),

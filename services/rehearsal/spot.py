@@ -14,7 +14,7 @@ from typing import Any
 
 from shared.sharing import fields, findings, scalars, suggest, tree
 
-LATER = frozenset(("why", "mps"))  # words of the language that this version does not play
+LATER = frozenset(("mps",))  # words of the language that this version does not play
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 
 

@@ -222,6 +222,8 @@ class Reader:
                 node = self._node(parts.get("node"))
                 if "gpu" in parts and not parts["gpu"].is_text:
                     self._gpu(node, parts["gpu"])
+            case About.WHY if "pod" in parts:
+                self._known_pod(parts["pod"])
             case About.TRACE if "from" in parts:
                 parts["from"].choice(sorted(self.marks), "earlier step")
 

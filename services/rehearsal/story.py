@@ -22,6 +22,7 @@ class About(enum.StrEnum):
     NODE = "node"
     POD = "pod"
     WHO = "who"
+    WHY = "why"
     TRACE = "trace"
     BUS = "bus"
     API = "api"
@@ -35,7 +36,8 @@ class Condition:
     """What must (or must never) be seen; all of `wants` hold together.
 
     `name` is the node or `namespace/pod`; empty for conditions that are about the whole cluster.
-    `given` says what of it is looked at (`who`: node and GPU; `trace`: from which step).
+    `given` says what of it is looked at (`who`: node and GPU; `why`: the pod; `trace`: from which
+    step).
     """
 
     about: About

@@ -15,6 +15,7 @@ from services.rehearsal import matching
 from services.rehearsal.spot import Spot
 from services.rehearsal.story import About
 from shared.domain.slots import SlotState
+from shared.waiting.reasons import Reason
 
 Shape = Callable[[Spot], Any]
 
@@ -85,6 +86,16 @@ class Fields:
         return {name: text(each) for name, each in spot.mapping(self.names).items()}
 
 
+def pod(spot: Spot) -> str:
+    """A pod, with or without its namespace."""
+    return pod_key(spot.text())
+
+
+def reason(spot: Spot) -> str:
+    """One of the reasons of `slicewire why`."""
+    return spot.choice([each.value for each in Reason], "reason")
+
+
 def place(spot: Spot) -> int | str:
     """A GPU: its index or its UUID."""
     return spot.text() if spot.is_text else count(spot)
@@ -146,11 +157,16 @@ KEYS: Mapping[About, Mapping[str, Shape]] = MappingProxyType(
             "event": EVENT,
         },
         About.WHO: {"node": text, "gpu": place, "pods": pods},
+        About.WHY: {"pod": pod, "reason": reason, "sentence": text, "hint": text},
         About.TRACE: {"from": text, "covers": listing, "connected": truth},
         About.BUS: {"consumers": count, "streams": count},
         About.API: {"watches": count, "requests": count},
     }
 )
 
-GIVEN: Mapping[About, tuple[str, ...]] = {About.WHO: ("node", "gpu"), About.TRACE: ("from",)}
+GIVEN: Mapping[About, tuple[str, ...]] = {
+    About.WHO: ("node", "gpu"),
+    About.WHY: ("pod",),
+    About.TRACE: ("from",),
+}
 """Keys that say what to look at; all others say what must be seen."""

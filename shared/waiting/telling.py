@@ -37,6 +37,11 @@ class Case:
         return sum(each.free for each in self.findings)
 
     @property
+    def held(self) -> int:
+        """Slots that pods have, on all nodes."""
+        return sum(each.held for each in self.findings)
+
+    @property
     def total(self) -> int:
         """Slots on all nodes."""
         return sum(each.total for each in self.findings)
@@ -68,7 +73,7 @@ def _no_such_resource(case: Case) -> Told:
 
 
 def _all_held(case: Case) -> Told:
-    sentence = f"all {case.total} slots of {case.what} are held"
+    sentence = f"pods hold all slots of {case.what}: {case.held} of {case.total}"
     if case.free:
         wanted = case.request.count
         sentence = f"{case.free} of {case.total} slots of {case.what} are free, {wanted} are wanted"
@@ -76,9 +81,9 @@ def _all_held(case: Case) -> Told:
 
 
 def _unhealthy(case: Case) -> Told:
-    sick = sum(each.unhealthy for each in case.nearest)
+    kept = words.counted(sum(each.unhealthy for each in case.nearest))
     return (
-        f"{sick} slots of {case.what} on {case.where} are withdrawn with their devices",
+        f"devices that are not healthy keep back {kept} of {case.what} on {case.where}",
         case.hint,
     )
 
@@ -97,7 +102,8 @@ def _too_large(case: Case) -> Told:
 
 def _fragmented(case: Case) -> Told:
     if case.nearest[0].reason is Reason.ALL_HELD:
-        sentence = f"{case.free} slots of {case.what} are free, {case.request.count} on no node"
+        free, wanted = words.counted(case.free), case.request.count
+        sentence = f"{free} of {case.what} are free, but no node has {wanted} of them"
         return sentence, "ask for less in one pod, or let pods of one node end"
     return f"{case.what}: there is room on {case.where}, cut into other profiles", ""
 

@@ -24,6 +24,11 @@ def some(names: Collection[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
+def counted(slots: int) -> str:
+    """So many slots."""
+    return f"{slots} slot" if slots == 1 else f"{slots} slots"
+
+
 def asked(requests: Iterable[Request]) -> str:
     """What a pod asks for, as people write it."""
     return " and ".join(f"{each.count} {each.resource}" for each in requests) or "nothing"

@@ -11,7 +11,7 @@ from services.rehearsal.embedded.baseline import Baseline
 from services.rehearsal.embedded.cluster import Cluster
 from services.rehearsal.stage import Observation
 from services.rehearsal.story import About, Condition
-from services.views import fleet, holders
+from services.views import fleet, holders, waiting, why
 from shared.bus import errors
 from shared.contract import table
 
@@ -22,19 +22,23 @@ async def observe(
     cluster: Cluster, baseline: Baseline, condition: Condition, moments: Mapping[str, int]
 ) -> Observation:
     """Look at what a condition is about."""
+    given = condition.given
     match condition.about:
-        case About.NODE:
-            return Observation(_node(cluster, baseline, condition.name), NOTHING)
-        case About.POD:
-            return Observation(_pod(cluster, condition.name), NOTHING)
         case About.WHO:
-            return _who(cluster, condition.given["node"], condition.given["gpu"])
+            return _who(cluster, given["node"], given["gpu"])
         case About.TRACE:
             return await _trace(cluster, condition, moments)
+        case About.NODE:
+            seen = _node(cluster, baseline, condition.name)
+        case About.POD:
+            seen = _pod(cluster, condition.name)
+        case About.WHY:
+            seen = await _why(cluster, given["pod"])
         case About.BUS:
-            return Observation(await _bus(cluster), NOTHING)
+            seen = await _bus(cluster)
         case About.API:
-            return Observation(_api(cluster, baseline), NOTHING)
+            seen = _api(cluster, baseline)
+    return Observation(seen, NOTHING)
 
 
 def _node(cluster: Cluster, baseline: Baseline, name: str) -> dict[str, Any]:
@@ -95,6 +99,15 @@ def _who(cluster: Cluster, node: str, gpu: int | str) -> Observation:
     ]
     pods = sorted({row.pod for row in rows if row.pod})
     return Observation({"pods": pods}, {"holders": [row.form() for row in rows]})
+
+
+async def _why(cluster: Cluster, key: str) -> dict[str, Any]:
+    """What `slicewire why` says of a pod; nothing where it knows none."""
+    try:
+        verdict = await why.find(cluster.bus, cluster.book, key)
+    except errors.BusError:
+        return {}
+    return waiting.form(verdict) if verdict else {}
 
 
 async def _trace(cluster: Cluster, condition: Condition, moments: Mapping[str, int]) -> Observation:

@@ -30,6 +30,7 @@ steps:
   - expect: {node: gpu-a.lan, allocatable: {nvidia.com/gpu: 6}, within: 20s}
   - pod: {name: a, requests: {nvidia.com/gpu: 2}}
   - pod: {name: b, requests: {nvidia.com/gpu: 9}, node: gpu-a.lan}
+  - pod: {name: c, requests: {nvidia.com/gpu: 7}}
   - expect: {pod: a, phase: Running}
   - expect: {pod: b, phase: Failed}
 """
@@ -74,6 +75,10 @@ OTHERS = {
     "who": (
         "{node: gpu-a.lan, gpu: 1, pods: [default/a]}",
         "{node: gpu-a.lan, gpu: 1, pods: []}",
+    ),
+    "why": (
+        "{pod: c, reason: RequestTooLarge, sentence: ~than any node has, hint: ~ask for 6}",
+        "{pod: c, reason: AllHeld}",
     ),
     "trace": (
         "{from: pod, covers: [allocate slots], connected: true}",

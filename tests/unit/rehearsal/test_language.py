@@ -203,6 +203,19 @@ STEPS: dict[str, tuple[str, object]] = {
             )
         ),
     ),
+    "expect a reason": (
+        "- expect: {why: {pod: a, reason: AllHeld, hint: ~held by}}",
+        Expect(
+            conditions=(
+                Condition(
+                    about=About.WHY,
+                    name="",
+                    given={"pod": "default/a"},
+                    wants=(("reason", "AllHeld"), ("hint", "~held by")),
+                ),
+            )
+        ),
+    ),
     "expect holders": (
         "- expect: {who: {node: gpu-a.lan, gpu: 0, pods: [a]}}",
         Expect(
@@ -270,11 +283,25 @@ WRONG: dict[str, tuple[str, str, int, str, str]] = {
         'unknown key "alocatable"',
         'did you mean "allocatable"?',
     ),
-    "condition of a later version": (
-        "- pod: {name: a, requests: {}}\n- expect: {pod: a, why: {reason: x}, restarts: 0}",
-        "steps[1].expect.why",
+    "unknown reason": (
+        "- pod: {name: a, requests: {}}\n- expect: {why: {pod: a, reason: Allheld}}",
+        "steps[1].expect.why.reason",
         8,
-        'unknown key "why"',
+        'there is no reason "Allheld"',
+        'did you mean "AllHeld"?',
+    ),
+    "a reason for an unknown pod": (
+        "- pod: {name: abc, requests: {}}\n- expect: {why: {pod: abd, reason: AllHeld}}",
+        "steps[1].expect.why.pod",
+        8,
+        'no step before this one makes the pod "default/abd"',
+        'did you mean "default/abc"?',
+    ),
+    "condition of a later version": (
+        "- expect: {node: gpu-a.lan, mps: {}, lists: 1}",
+        "steps[0].expect.mps",
+        7,
+        'unknown key "mps"',
         "this version does not play it yet",
     ),
     "a process that says not what it takes": (

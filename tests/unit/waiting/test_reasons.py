@@ -49,7 +49,7 @@ def test_all_held_names_who_has_them() -> None:
     """A few by name, the others by number."""
     found = asked(pod(), node(held=["ml/a", "ml/b"]), node("gpu-b", held=["x/c", "x/d"]))
     assert found.reason is Reason.ALL_HELD
-    assert found.sentence == "all 4 slots of nvidia.com/gpu are held"
+    assert found.sentence == "pods hold all slots of nvidia.com/gpu: 4 of 4"
     assert found.hint == "held by ml/a, ml/b, x/c and 1 more"
 
 
@@ -64,7 +64,10 @@ def test_sick_devices_have_what_is_missing() -> None:
     """Were they well, the pod would run; a node where all is held does not change that."""
     found = asked(pod(), node(unhealthy=4, sick=True), node("gpu-b", held=["ml/a"]))
     assert found.reason is Reason.UNHEALTHY
-    assert found.sentence == "4 slots of nvidia.com/gpu on gpu-a are withdrawn with their devices"
+    assert (
+        found.sentence
+        == "devices that are not healthy keep back 4 slots of nvidia.com/gpu on gpu-a"
+    )
     assert found.hint == "GPU 0 is sick: XID 79"
     assert [each.reason for each in found.nodes] == [Reason.UNHEALTHY, Reason.ALL_HELD]
 
@@ -90,7 +93,7 @@ def test_free_on_many_nodes_and_enough_on_none() -> None:
     views = [node(name, free=3, held=["ml/a"]) for name in ("gpu-a", "gpu-b")]
     found = asked(pod(4), *views)
     assert found.reason is Reason.FRAGMENTED
-    assert found.sentence == "6 slots of nvidia.com/gpu are free, 4 on no node"
+    assert found.sentence == "6 slots of nvidia.com/gpu are free, but no node has 4 of them"
 
 
 def test_a_large_instance_is_free_and_a_small_one_is_asked_for() -> None:

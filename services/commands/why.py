@@ -1,0 +1,106 @@
+"""`slicewire why NS/POD`: why a pod does not run, what each node says of it, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from services.commands import access
+from services.views import console as view
+from services.views import proposals, waiting, why
+from services.views.book import Book
+from shared.sharing import suggest
+from shared.simulation.gpu import catalogue
+from shared.waiting.reasons import Finding, Reason, Verdict
+
+HEADING = ("NODE", "REASON", "RESOURCE", "WANTED", "TOTAL", "FREE", "HELD", "UNHEALTHY", "")
+MOST_NODES = 20  # that people are shown
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command."""
+    parser = access.Parser("why", "Say why a pod does not run, and what would help.")
+    parser.add_argument("pod", metavar="NAMESPACE/NAME", help="a pod")
+    parser.add_bus(os.environ)
+    arguments = parser.read(argv)
+    if not all(arguments.pod.partition("/")) or arguments.pod.count("/") != 1:
+        parser.refuse(f"{arguments.pod!r} is no pod: write namespace/name")
+    return access.run(lambda: show(arguments), "why", json=arguments.output == "json")
+
+
+async def show(arguments: argparse.Namespace) -> int:
+    """Read the bus and print; status 1 where nothing is known of the pod."""
+    async with access.opened(arguments) as bus:
+        book = await access.read_book(bus)
+        verdict = await why.find(bus, book, arguments.pod)
+    if verdict is None:
+        return access.fail("why", _unknown(book, arguments.pod), json=arguments.output == "json")
+    trial = _trial(book, verdict)
+    if arguments.output == "json":
+        access.print_json(waiting.form(verdict) | {"try": trial})
+    else:
+        write(verdict, trial, view.open_console(sys.stdout))
+    return 0
+
+
+def write(verdict: Verdict, trial: str, console: Console) -> None:
+    """Write the answer for people."""
+    good = verdict.reason is Reason.RUNNING
+    heading = Text(verdict.pod, style="bold").append("  ")
+    heading.append(verdict.reason, style="bold green" if good else "bold yellow")
+    console.print(heading)
+    console.print(Text(f"  {verdict.sentence}"))
+    for part in filter(None, verdict.hint.split("; ")):
+        console.print(Text(f"  {view.marks(console).act} {part}"))
+    if trial and verdict.proposal is not None:
+        console.print(Text("  try it on paper:", style="dim"))
+        console.print(Text(f"    {trial}"))
+        console.print(Text("  and when its text stands in the ConfigMap:", style="dim"))
+        console.print(Text(f"    {proposals.request(verdict.proposal)}"))
+    shown = verdict.nodes[:MOST_NODES]
+    for line in view.columns([HEADING, *map(_words, shown)]) if shown else ():
+        console.print(Text("  ").append_text(line))
+    if more := len(verdict.nodes) - len(shown):
+        console.print(Text(f"  and {more} nodes more: -o json has them all", style="dim"))
+    if verdict.trace:
+        console.print(Text(f"  trace {verdict.trace}", style="dim"))
+
+
+def _words(found: Finding) -> tuple[str, ...]:
+    numbers = (found.wanted, found.total, found.free, found.held, found.unhealthy)
+    return found.node, found.reason, found.resource, *map(str, numbers), found.hint
+
+
+def _trial(book: Book, verdict: Verdict) -> str:
+    """The command that plays a proposal; empty where the catalogue has not all of the GPUs."""
+    proposal = verdict.proposal
+    inventory = book.inventories.get(proposal.node) if proposal else None
+    if proposal is None or inventory is None:
+        return ""
+    ledger = book.ledgers.get(proposal.node)
+    try:
+        return proposals.trial(proposal, inventory, ledger, _model)
+    except catalogue.UnknownModelError:
+        return ""
+
+
+def _model(product: str) -> str:
+    return catalogue.model_of_product(product).name
+
+
+def _unknown(book: Book, key: str) -> str:
+    told = book.waiting.pods if book.waiting else ()
+    held = {
+        row.holder.pod_key
+        for ledger in book.ledgers.values()
+        for row in ledger.rows
+        if row.holder is not None
+    }
+    hint = suggest.did_you_mean(key, {*held, *(each.pod for each in told)})
+    nearest = f": {hint}" if hint else ""
+    return f"no pod {key} waits, has failed or holds a slot{nearest}"
