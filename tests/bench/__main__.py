@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 
-from tests.bench import calls, cluster, edits, footprint, mig
+from tests.bench import calls, cluster, edits, footprint, mig, receivers
 from tests.bench.figures import Figure
 
 
@@ -19,7 +19,9 @@ async def _measure() -> dict[str, Figure]:
             sys.stderr.write(f"bench: {(part.__doc__ or '').splitlines()[0]}\n")
             figures |= await part.measure(running)
     sys.stderr.write(f"bench: {(mig.__doc__ or '').splitlines()[0]}\n")
-    return figures | dict(await mig.measure())
+    figures |= await mig.measure()
+    sys.stderr.write(f"bench: {(receivers.__doc__ or '').splitlines()[0]}\n")
+    return figures | dict(await receivers.measure())
 
 
 def main() -> int:

@@ -44,7 +44,7 @@ async def measure(cluster: Cluster) -> Mapping[str, Figure]:
 
 async def _shape(channel: Channel, shape: str, slots: tuple[str, ...]) -> dict[str, Figure]:
     stub = api_grpc.DevicePluginStub(channel)
-    empty = await _latencies(functools.partial(stub.GetDevicePluginOptions, api_pb2.Empty()))
+    empty = await latencies(functools.partial(stub.GetDevicePluginOptions, api_pb2.Empty()))
     reference = percentile(empty, 0.5)
     figures = _both(f"empty call, {shape}", empty, None, None)
     for size in SIZES:
@@ -64,14 +64,14 @@ async def _shape(channel: Channel, shape: str, slots: tuple[str, ...]) -> dict[s
         }
         for name, call in calls.items():
             label = f"{name} {size}, {shape}"
-            figures |= _both(label, await _latencies(call), reference, PUBLISHED.get((name, shape)))
+            figures |= _both(label, await latencies(call), reference, PUBLISHED.get((name, shape)))
     return figures
 
 
-async def _latencies(call: Call) -> list[float]:
-    """Seconds of each call, after a warm-up."""
+async def latencies(call: Call, calls: int = CALLS) -> list[float]:
+    """Seconds of each of so many calls, after a warm-up."""
     seconds: list[float] = []
-    for number in range(WARM_UP + CALLS):
+    for number in range(WARM_UP + calls):
         began = time.perf_counter()
         await call()
         if number >= WARM_UP:

@@ -22,6 +22,15 @@ MODULES = {
     "agent": "services.reconfigurer.agent.app",
     "controller": "services.reconfigurer.controller.app",
 }
+MEASURED = """
+import psutil, {module}
+from shared.contract.table import Role
+from shared.telemetry import setup
+measured = setup.service_meters(Role("{role}"), "node-a", {{}}, exposed={exposed})
+for page in measured.pages.values():
+    page.text()
+print(psutil.Process().memory_full_info().pss)
+"""
 PUBLISHED = "27 + 29 + 29 + about 30 MB RSS (NVIDIA's plugin, config manager, GFD, MIG manager)"
 
 
@@ -41,6 +50,7 @@ async def measure(cluster: Cluster) -> Mapping[str, Figure]:
         figures[f"{name} RSS"] = Figure(value=_mb(memory.rss), unit="MB")
         figures[f"{name} idle"] = Figure(value=round(idle, 2), unit="% of a core")
         figures[f"{name} import"] = await _import_time(MODULES[name])
+        figures[f"{name} metrics"] = await _metrics_memory(name)
     pss = sum(figures[f"{service.value} PSS"].value for service in NODE_SERVICES)
     figures["advertiser + allocator + agent PSS"] = Figure(
         value=round(pss, 1), unit="MB", published=PUBLISHED
@@ -58,6 +68,26 @@ async def _import_time(module: str) -> Figure:
         ratio=round(loaded / empty, 1),
         against="an interpreter that imports nothing",
     )
+
+
+async def _metrics_memory(name: str) -> Figure:
+    """What metrics add to the PSS of a process that has loaded a service, after one scrape."""
+    without, scraped = [await _loaded(name, exposed=exposed) for exposed in (False, True)]
+    return Figure(
+        value=_mb(scraped - without),
+        unit="MB of PSS",
+        ratio=round(scraped / without, 2),
+        against="the same process without metrics",
+    )
+
+
+async def _loaded(name: str, *, exposed: bool) -> int:
+    code = MEASURED.format(module=MODULES[name], role=name, exposed=exposed)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    return int(printed)
 
 
 async def _run(code: str) -> float:
