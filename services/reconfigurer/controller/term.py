@@ -14,6 +14,7 @@ from services.reconfigurer.controller import (
     drain,
     durations,
     events,
+    facts,
     feeds,
     fleet,
     kube,
@@ -22,7 +23,6 @@ from services.reconfigurer.controller import (
     report,
     resolver,
     standing,
-    takeovers,
     texts,
     watch,
     watching,
@@ -115,7 +115,7 @@ class Term:
             bus, table.bucket("progress"), self._drain.progress_seen
         )
         self._fleet.progress_read = self._progress.looked
-        self._takeovers = takeovers.Takeovers(bus, self._fleet.nodes, self._events.say)
+        self._facts = facts.Facts(bus, self._fleet.nodes, self._events.say)
         self._waiting = watching.Watching(
             process.api, bus, self._fleet, self._events.say, settings.waiting_event_seconds
         )
@@ -151,7 +151,7 @@ class Term:
                 (self._inventories.run(), "read inventories"),
                 (self._ledgers.run(), "read ledgers"),
                 (self._progress.run(), "read progress"),
-                (self._takeovers.run(), "read takeovers"),
+                (self._facts.run(), "read facts"),
                 (watch.follow(self._api, watching.PODS, self._waiting), "watch pods"),
                 (self._waiting.run(), "tell of waiting pods"),
                 (self._patches.run(), "patch nodes"),

@@ -55,6 +55,7 @@ steps:
   - pod: {{name: cut, requests: {{nvidia.com/mig-3g.40gb: 1}}, uses: {{memoryMiB: 9000, sm: 80}}}}
   - pod: {{name: thief, requests: {{}}}}
   - expect: {{pod: ml/train, phase: Running}}
+  - expect: {{pod: ml/train, event: {{reason: GpuMemoryOverUse, message: ~3840 MiB}}, within: 60s}}
   - expect: {{pod: pair, phase: Running}}
   - expect: {{pod: cut, phase: Running}}
   - expect: {{pod: thief, phase: Running}}
