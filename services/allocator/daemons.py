@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from shared.contract import mps
 from shared.contract.messages import Inventory
 from shared.contract.mps import MpsDaemon
 from shared.domain.sharing import Strategy
@@ -24,8 +25,8 @@ def by_gpu(inventory: Inventory | None) -> Daemons:
 def trouble(daemons: Daemons, gpu_uuid: str, form: Strategy) -> str:
     """Say why a slot of this form is not handed out on a GPU; empty if it may be."""
     daemon = daemons.get(gpu_uuid)
+    if not mps.closed(daemon, form):
+        return ""
     if form is not Strategy.MPS:
-        return EXCLUSIVE if daemon is not None and daemon.exclusive else ""
-    if daemon is None:
-        return NOT_SEEN
-    return "" if daemon.ready else f"MPS daemon {daemon.state.value}: {daemon.reason}"
+        return EXCLUSIVE
+    return NOT_SEEN if daemon is None else f"MPS daemon {daemon.state.value}: {daemon.reason}"

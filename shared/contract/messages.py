@@ -218,6 +218,15 @@ class Ledger:
     held_for: Generation | None = None
     held_order: int = 0
 
+    @property
+    def forms(self) -> dict[tuple[str, str], Strategy]:
+        """How shared devices are shared with the holders, by resource and slot."""
+        return {
+            (row.resource, row.slot): row.strategy
+            for row in self.rows
+            if row.strategy is not Strategy.NONE
+        }
+
 
 # --------------------------------------------------------------------------- hold and progress
 

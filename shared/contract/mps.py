@@ -55,6 +55,13 @@ class MpsDaemon:
         return self.state is DaemonState.READY
 
 
+def closed(daemon: MpsDaemon | None, strategy: Strategy) -> bool:
+    """Whether a GPU with this daemon takes nobody new who shares it so."""
+    if strategy is Strategy.MPS:
+        return daemon is None or not daemon.ready
+    return daemon is not None and daemon.exclusive
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpsState:
     """All daemons of a node, by GPU UUID."""

@@ -47,7 +47,7 @@ def withheld(
         held.setdefault(row.resource, set()).add(row.slot)
     found = {
         slot
-        for offer in expand.expand(inventory.shares, held)
+        for offer in expand.expand(inventory.shares, held, ledger.forms)
         for slot in (*offer.slots, *offer.retiring)
         if _withheld(offer.gpu_uuid, slot, recut, kept)
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from shared.contract import mps
 from shared.contract.messages import Inventory, Ledger
 from shared.domain import slots
 from shared.domain.sharing import GPU_RESOURCE
@@ -26,17 +27,19 @@ def expected(
 ) -> dict[str, int]:
     """Devices that the kubelet is to call healthy, by resource.
 
-    Free, granted and held slots, but for those with a holder whose device is sick or that a hold
-    withholds: they are listed as unhealthy.
+    Free, granted and held slots, but for those with a holder whose device is sick, whose MPS daemon
+    is down or that a hold withholds: they are listed as unhealthy.
     """
     found: Counter[str] = Counter()
     for each in ledger.counts:
         counts = each.counts
         found[each.resource] += counts.free + counts.granted + counts.held
     sick = _sick(inventory)
+    daemons = {daemon.gpu_uuid: daemon for daemon in inventory.mps} if inventory else {}
     for row in ledger.rows:
         device = {row.gpu_uuid, slots.device_of(row.slot)}
-        if row.state in LISTED and (row.slot in withheld or device & sick):
+        closed = inventory is not None and mps.closed(daemons.get(row.gpu_uuid), row.strategy)
+        if row.state in LISTED and (row.slot in withheld or device & sick or closed):
             found[row.resource] -= 1
     return dict(found)
 
@@ -48,7 +51,7 @@ def answers(ledger: Ledger, inventory: Inventory) -> bool:
         if row.state in TAKEN:
             holders[row.resource] = holders.get(row.resource, frozenset()) | {row.slot}
     offered: Counter[tuple[str, str]] = Counter()
-    for offer in expand.expand(inventory.shares, holders):
+    for offer in expand.expand(inventory.shares, holders, ledger.forms):
         offered[offer.gpu_uuid, offer.resource] += len(offer.slots)
     standing: Counter[tuple[str, str]] = Counter()
     for each in ledger.counts:

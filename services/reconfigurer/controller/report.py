@@ -14,6 +14,7 @@ from collections.abc import Callable
 from services.reconfigurer.controller import (
     conditions,
     configured,
+    daemons,
     fleet,
     health,
     nodes,
@@ -55,7 +56,8 @@ class Report:
         if node is None:
             return
         if before:
-            for say in health.recovered(node.about, before, inventory):
+            again = health.recovered(node.about, before, inventory)
+            for say in (*again, *daemons.up(node.about, before, inventory)):
                 self._say(say)
         self._tell_health(name)
         self.write(name, traceparent)
@@ -87,10 +89,10 @@ class Report:
         node, inventory = self._fleet.nodes.get(name), self._fleet.inventories.get(name)
         if node is None or inventory is None:
             return
-        holds = {
-            say.event_name: say
-            for say in health.unhealthy(node.about, inventory, self._fleet.ledgers.get(name))
-        }
+        ledger = self._fleet.ledgers.get(name)
+        sick = health.unhealthy(node.about, inventory, ledger)
+        down = daemons.down(node.about, inventory, ledger)
+        holds = {say.event_name: say for say in (*sick, *down)}
         said = self._said.get(name, set())
         for event_name, say in holds.items():
             if event_name not in said:
