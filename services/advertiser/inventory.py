@@ -6,6 +6,7 @@ The content says nothing about holders and slots: those are the allocator's.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass, field
 
 from services.advertiser import health, mps
@@ -96,6 +97,17 @@ def unseen(state: State) -> Hardware | None:
         cuda_version=state.published.cuda_version,
         gpus=state.published.gpus,
     )
+
+
+def words(content: Inventory) -> str:
+    """Say in a few words what devices there are, and what they offer."""
+    instances = sum(len(gpu.mig_devices) for gpu in content.gpus)
+    offers: Counter[str] = Counter()
+    for share in content.shares:
+        offers[share.resource] += share.replicas
+    listed = ", ".join(f"{count} x {name}" for name, count in sorted(offers.items()))
+    mig = f", {instances} MIG devices" if instances else ""
+    return f"{len(content.gpus)} GPUs{mig}; offered: {listed or 'nothing'}"
 
 
 def health_facts(before: Inventory | None, after: Inventory, now: int) -> tuple[Fact, ...]:

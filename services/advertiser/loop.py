@@ -30,7 +30,7 @@ from shared.contract.messages import (
 from shared.domain.gpu import Hardware
 from shared.nvml import capabilities, errors
 from shared.nvml.port import GpuEvent
-from shared.runtime import clock, files
+from shared.runtime import clock, files, logs
 from shared.telemetry import catalogue, spans
 
 log = logging.getLogger(__name__)
@@ -158,6 +158,9 @@ class Loop:
             mps.gone(self._report, hold.recut) and await self._let_go()
         ):
             return await self._look()
+        if self._paused is None:
+            generation = hold.stamp.generation
+            log.info("NVML is let go for a change", extra=logs.about(generation=generation))
         self._paused = hold
         return inventory.unseen(self._state)
 
@@ -257,11 +260,13 @@ class Loop:
             )
         now, before = clock.now_ns(), self._state.published
         health_facts = inventory.health_facts(before, content, now)
+        told = logs.about(generation=content.stamp.generation, trace=step.trace_id)
+        log.info("inventory: %s", inventory.words(content), extra=told)
         for fact in (*health_facts, *mps.facts(before, content, now)):
-            log.warning(fact.sentence, extra={"trace": step.trace_id})
+            log.warning(fact.sentence, extra=logs.about(gpu=fact.gpu_uuid, trace=step.trace_id))
             self._outlets.tell(fact, step.traceparent)
         for problem in content.problems:
-            log.warning("refused: %s", problem.sentence(), extra={"trace": step.trace_id})
+            log.warning("refused: %s", problem.sentence(), extra=told)
 
     def _cause(self, content: Inventory, heard_ns: int) -> spans.Step:
         """The step that explains a new inventory: an intent applied, or hardware that changed."""

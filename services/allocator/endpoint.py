@@ -167,7 +167,7 @@ class Endpoint:
                 await api_grpc.RegistrationStub(channel).Register(request, timeout=REGISTER_S)
         except pod_resources.FAILURES as error:
             pause = self._waits.next()
-            log.info("%s is not registered: %s; again", self.plugin.resource, error)
+            log.warning("%s is not registered: %s; again", self.plugin.resource, error)
             return pause
         self._kubelet = look.kubelet
         self._since = clock.loop_time()

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Iterable
 
 from services.allocator import endpoint as endpoint_
 from services.allocator.standing import Standing
 from shared.domain.sharing import GPU_RESOURCE
-from shared.runtime import latest
+from shared.runtime import latest, logs
+from shared.telemetry import context
 
+log = logging.getLogger(__name__)
 DELIVERY_S = 1.0  # how long others wait for the kubelet to take a list
 
 
@@ -99,6 +102,8 @@ class Endpoints:
         for name in self._running.keys() - set(wanted):
             _, task = self._running.pop(name)
             task.cancel()
+            about = logs.about(resource=name, trace=context.trace_id(traceparent))
+            log.info("%s is served no more: nobody holds any of it", name, extra=about)
 
     async def _empty(self, emptied: Iterable[endpoint_.Endpoint], traceparent: str) -> None:
         for running in emptied:

@@ -20,10 +20,13 @@ from services.allocator.standing import Standing
 from services.allocator.told import Told
 from shared.contract.messages import Fact, FactKind, Hold, Inventory, Ledger, Stamp
 from shared.contract.mps import HeldForms
-from shared.runtime import clock
-from shared.telemetry import catalogue, spans
+from shared.runtime import clock, logs
+from shared.telemetry import catalogue, context, spans
 
 log = logging.getLogger(__name__)
+LEVELS = dict.fromkeys(
+    (FactKind.REFUSED, FactKind.CONFLICT, FactKind.TAKEN_OVER), logging.WARNING
+)
 BURST_S = 0.02  # Allocate calls of one pod come together; one derivation serves them all
 
 
@@ -87,7 +90,7 @@ class Keeper:
     async def allocated(self, resource: str, slots: Sequence[str], trace: str) -> None:
         """Take in an Allocate call; returns when a crash would not forget it."""
         at_ns = self.now_ns()
-        self._take(ledger.allocated(self.state, resource, slots, at_ns, trace))
+        self._take(ledger.allocated(self.state, resource, slots, at_ns, trace), trace)
         await self._checkpoint.note(resource, slots, at_ns, trace)
 
     def refused(self, resource: str, slots: Sequence[str], sentence: str, traceparent: str) -> None:
@@ -138,6 +141,9 @@ class Keeper:
 
     def hold(self, hold: Hold) -> None:
         """Take in the agent's order to withhold slots."""
+        about = logs.about(generation=hold.stamp.generation, gpus=hold.recut)
+        words = f"{len(hold.slots)} slots are withheld: {hold.reason}" if hold.recut else "no hold"
+        log.info("%s", words, extra=about)
         self._take(ledger.withheld(self.state, hold))
         self._derive_if_stale()
 
@@ -155,6 +161,8 @@ class Keeper:
             saved = await self._checkpoint.saved()
             held = await self._in_force(state) if saved else None
             self._publish(state, now_standing, held)
+            if state.listed_ns and state.inventory is not None:
+                await self._outlets.held(forms.held(state.grants.values(), state.inventory))
 
     async def _in_force(self, state: State) -> Hold | None:
         """Return the hold once nobody can get a withheld slot any more, None until then.
@@ -162,8 +170,6 @@ class Keeper:
         The agent takes what the ledger says with it for certain: so List must have told who has
         what, and the kubelet must have the list on which idle slots no longer are.
         """
-            if state.listed_ns and state.inventory is not None:
-                await self._outlets.held(forms.held(state.grants.values(), state.inventory))
         hold = state.hold
         if hold is None or not (hold.slots or hold.recut) or not state.listed_ns:
             return None
@@ -181,13 +187,13 @@ class Keeper:
             self._published = message
             self._outlets.publish(message, self.traceparent)
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: Change, trace: str = "") -> None:
         if dataclasses.replace(change.state, listed_ns=self.state.listed_ns) != self.state:
             self._wake.set()
             self._stale = True
         self.state = change.state
         for told in change.facts:
-            self._tell(told)
+            self._tell(told, trace=trace)
 
     def _derive_if_stale(self) -> None:
         if self._stale:
@@ -199,7 +205,7 @@ class Keeper:
         step = self._telemetry.begin("rebuild ledger")
         self._telemetry.end(step, attributes=ledger.rebuilt(before, self.state))
 
-    def _tell(self, told: Told, traceparent: str = "") -> None:
+    def _tell(self, told: Told, traceparent: str = "", trace: str = "") -> None:
         self._facts += 1
         if told.kind is FactKind.CONFLICT:
             self._telemetry.meters.count(catalogue.CONFLICTS)
@@ -208,14 +214,17 @@ class Keeper:
             for slot_id in told.slots
             if (slot := self._standing.slots.get(told.resource, {}).get(slot_id))
         }
-        log.info("%s", told.sentence)
+        gpu = gpus.pop() if len(gpus) == 1 else ""
+        trace = trace or context.trace_id(traceparent)
+        about = logs.about(resource=told.resource, gpu=gpu, trace=trace)
+        log.log(LEVELS.get(told.kind, logging.INFO), "%s", told.sentence, extra=about)
         fact = Fact(
             stamp=self._stamp,
             id=f"{self._stamp.writer}-{self._facts}",
             kind=told.kind,
             at_ns=told.at_ns,
             sentence=told.sentence,
-            gpu_uuid=gpus.pop() if len(gpus) == 1 else "",
+            gpu_uuid=gpu,
             resource=told.resource,
             slots=told.slots,
             holders=told.holders,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,9 +18,10 @@ from services.allocator import desk as desks
 from services.allocator import grant, preference
 from services.allocator.standing import Slot
 from shared.kubelet.v1beta1 import api_grpc, api_pb2
-from shared.runtime import clock, latest
+from shared.runtime import clock, latest, logs
 from shared.telemetry import catalogue, spans
 
+log = logging.getLogger(__name__)
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 Listing = tuple[tuple[str, str, int | None], ...]  # id, health, NUMA node
 
@@ -166,6 +168,8 @@ class Plugin(api_grpc.DevicePluginBase):
                 "healthy": sum(health == HEALTHY for _, health, _ in self.listing),
             }
             self._telemetry.end(shown.step, attributes=attributes, end_ns=clock.now_ns())
+            told = logs.about(**attributes, trace=shown.step.trace_id)
+            log.info("the kubelet has a new list of %s", self.resource, extra=told)
         await self._notify()
 
     async def _notify(self) -> None:

@@ -118,7 +118,8 @@ def _widths(rows: Sequence[_Row]) -> tuple[int, int]:
 def _head(widths: tuple[int, int], page: Page) -> Text:
     names, slots = widths
     bar = f"{'':{BAR_WIDTH}}{GAP}" if _wide(page) else ""
-    words = f"{'':{_sign(page)}} {'NODE':{names}}{GAP}GPUS{GAP}{'HELD/SLOTS':>{slots}}{GAP}{bar}USED"
+    numbers = f"GPUS{GAP}{'HELD/SLOTS':>{slots}}{GAP}{bar}USED"
+    words = f"{'':{_sign(page)}} {'NODE':{names}}{GAP}{numbers}"
     return page.cut(Text(words, style="bold"), page.room(0))
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
 import pathlib
 from types import TracebackType
 
 from shared.runtime import clock
 
+log = logging.getLogger(__name__)
 POLL_S = 0.05  # flock has no asynchronous wait; a look costs one system call
 
 
@@ -27,12 +29,15 @@ class ServingLock:
         """Wait until this process holds the lock. Cancelling the wait leaves nothing open."""
         file = await asyncio.to_thread(_open, self._path)
         try:
-            while not _try_lock(file):
-                await clock.sleep(POLL_S)
+            if not _try_lock(file):
+                log.info("another process serves: this one waits for %s", self._path)
+                while not _try_lock(file):
+                    await clock.sleep(POLL_S)
         except BaseException:
             os.close(file)
             raise
         self._file = file
+        log.info("this process serves from now on: %s is its lock", self._path)
 
     def release(self) -> None:
         """Let the successor serve; releasing twice is harmless."""

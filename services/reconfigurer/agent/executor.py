@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import os
 import pathlib
 from collections import Counter
@@ -26,8 +27,10 @@ from shared.geometry.board import Board, Profile
 from shared.nvml import clients, errors
 from shared.nvml.clients import Client
 from shared.nvml.port import GpuInstance, ModeSet
+from shared.runtime import logs
 from shared.telemetry import catalogue, spans
 
+log = logging.getLogger(__name__)
 SPANS = {
     steps.Destroy: "destroy instance",
     steps.Switch: "switch MIG mode",
@@ -164,6 +167,7 @@ class Executor:
             attributes: dict[str, spans.Attribute] = {"gpu": sight.uuid, "step": str(step)}
             self._telemetry.end(span, attributes=attributes, error=error)
             self._count(CALLS[type(step)], error)
+            _log(f"{sight}: {step}", error, gpu=sight.uuid, trace=span.trace_id)
 
     async def _switch(self, gpu: Gpu, step: steps.Switch, traceparent: str) -> None:
         """Set the mode; where it stays pending, everybody lets NVML go and the GPU is reset."""
@@ -198,6 +202,7 @@ class Executor:
             raise _StoppedError(Reason.REBOOT_REQUIRED, error) from failure
         finally:
             self._telemetry.end(span, attributes={"gpu": gpu.uuid}, error=error)
+            _log(f"GPU {gpu.index}: reset", error, gpu=gpu.uuid, trace=span.trace_id)
             self._count("reset", error)
 
     def _count(self, call: str, error: str) -> None:
@@ -218,6 +223,12 @@ class Executor:
     async def _named(self, gpu: Gpu, pids: tuple[int, ...]) -> tuple[Client, ...]:
         names = {client.pid: client for client in await self._clients(gpu)}
         return tuple(names.get(pid, Client(pid, "a process")) for pid in pids)
+
+
+def _log(write: str, error: str, **about: object) -> None:
+    """A line for each write, whether it went well or not."""
+    level = logging.WARNING if error else logging.INFO
+    log.log(level, "%s%s", write, f": {error}" if error else "", extra=logs.about(**about))
 
 
 def _in_use(gpu: Gpu, among: tuple[Client, ...]) -> _StoppedError:

@@ -22,9 +22,18 @@ from services.reconfigurer.agent.plan import GpuPlan
 from services.reconfigurer.agent.sight import GpuSight
 from services.reconfigurer.agent.view import Act, Apply, Decision, Limits, Outcome, View
 from shared.bus.state import Received
-from shared.contract.messages import Cuttable, Hold, Intent, Inventory, Ledger, Progress, Stamp
+from shared.contract.messages import (
+    Cuttable,
+    Hold,
+    Intent,
+    Inventory,
+    Ledger,
+    Phase,
+    Progress,
+    Stamp,
+)
 from shared.nvml.clients import Client
-from shared.runtime import clock
+from shared.runtime import clock, logs
 from shared.telemetry import spans
 
 log = logging.getLogger(__name__)
@@ -184,13 +193,22 @@ class Loop:
             step = self._telemetry.begin("publish hold", traceparent)
             self._parts.hold(hold, step.traceparent)
             self._telemetry.end(step, attributes={"slots": len(hold.slots)})
+            told = logs.about(
+                generation=hold.stamp.generation, gpus=hold.recut, trace=step.trace_id
+            )
+            words = f"hold of {len(hold.slots)} slots: {hold.reason}" if hold.recut else "no hold"
+            log.info("%s", words, extra=told)
         if said is not None:
             self._boards = sights.boards(self._seen) if self._seen else self._boards
             said = dataclasses.replace(said, boards=self._boards)
         if said is not None and said != self._said:
             self._said = said
             step = self._telemetry.begin("publish progress", traceparent)
-            log.info("%s: %s", said.phase, said.sentence, extra={"trace": step.trace_id})
+            told = logs.about(
+                generation=said.stamp.generation, reason=said.reason, trace=step.trace_id
+            )
+            level = logging.WARNING if said.phase is Phase.FAILED else logging.INFO
+            log.log(level, "%s: %s", said.phase, said.sentence, extra=told)
             self._parts.progress(said, step.traceparent)
             self._telemetry.end(step, attributes={"phase": said.phase})
 

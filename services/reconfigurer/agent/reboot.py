@@ -11,7 +11,7 @@ import shlex
 
 from services.reconfigurer.agent.memory import Reason
 from services.reconfigurer.agent.view import Outcome
-from shared.runtime import clock
+from shared.runtime import clock, logs
 from shared.telemetry import spans
 
 log = logging.getLogger(__name__)
@@ -30,12 +30,14 @@ class Rebooter:
         """Boot; what returns says why the node did not."""
         await clock.sleep(self._grace_s)
         step = self._telemetry.begin("boot node", traceparent)
+        told = logs.about(trace=step.trace_id)
+        log.warning("the node is booted: a MIG mode needs it", extra=told)
         sentence = await self._run()
         self._telemetry.end(step, error=sentence)
         if not sentence:
             await clock.sleep(GOES_DOWN_S)
             sentence = f"the node still runs {GOES_DOWN_S:g} s after it was told to boot"
-        log.error("%s", sentence)
+        log.error("%s", sentence, extra=told)
         return Outcome(reason=Reason.REBOOT_REQUIRED, sentence=sentence)
 
     async def _run(self) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from services.reconfigurer.controller import fleet, kube, outcome, prepare, rollout, snapshot
-from services.reconfigurer.controller.attempt import Attempt, Policy, View
+from services.reconfigurer.controller.attempt import Attempt, Failure, Policy, View
 from services.reconfigurer.controller.outcome import Outcome, State
 from services.reconfigurer.controller.rollout import Stage
 from shared.contract.generation import NONE, Generation
@@ -30,6 +30,7 @@ class Change:
     differs: str | None = None  # how allocatable devices differ; None before a look
     later: dict[str, float] = field(default_factory=dict)  # until when budgets refuse, by UID
     waits: str = ""  # for what, as it was logged last
+    gave_up: Failure | None = None  # as it was logged last
     preparing: spans.Step | None = None
     answered: tuple[Generation, str] = (NONE, "")  # the last answer's generation and traceparent
     failed: Generation | None = None  # the newest generation that has failed here

@@ -29,12 +29,13 @@ from services.reconfigurer.controller import (
 from services.reconfigurer.controller.attempt import Next, Policy, View
 from services.reconfigurer.controller.changes import Change, Changes
 from services.reconfigurer.controller.eviction import Pod
+from services.reconfigurer.controller.outcome import Outcome, State
 from services.reconfigurer.controller.prepare import Stage
 from shared.bus.state import Received
 from shared.contract import names
 from shared.contract.messages import Intent, Progress
-from shared.runtime import clock
-from shared.telemetry import spans
+from shared.runtime import clock, logs
+from shared.telemetry import context, spans
 
 log = logging.getLogger(__name__)
 
@@ -87,16 +88,17 @@ class Drain:
         wanted = self._fleet.intents.get(name)
         if wanted is None:
             return
-        found = self._changes.outcome(name, clock.loop_time())
-        if found != self._fleet.outcomes.get(name):
+        found, former = (
+            self._changes.outcome(name, clock.loop_time()),
+            self._fleet.outcomes.get(name),
+        )
+        if found != former:
             if found is None:
                 del self._fleet.outcomes[name]
             else:
                 self._fleet.outcomes[name] = found
-                node = self._fleet.nodes.get(name)
-                if node and not wanted.mig_problems:  # a refusal is told with its intent
-                    for say in found.say(node.about):
-                        self._outlets.say(say)
+                if not wanted.mig_problems:  # a refusal is told with its intent
+                    self._tell(name, former, found)
             self._outlets.told(name, self._traceparent(name))
             self._woken.set()
 
@@ -130,7 +132,8 @@ class Drain:
                     try:
                         pause = await self._look(name, change)
                     except kube.KubeError as error:
-                        log.warning("change of node %s: %s; looking again", name, error)
+                        words = "change of node %s: %s; looking again"
+                        log.warning(words, name, error, extra=self._about(name))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await change.news.wait()
@@ -152,7 +155,13 @@ class Drain:
         change.attempt = step.attempt
         if step.waits != change.waits:
             change.waits = step.waits
-            log.info("change of node %s: %s", name, step.waits or "nothing is in the way")
+            words = step.waits or "nothing is in the way"
+            log.info("change of node %s: %s", name, words, extra=self._about(name))
+        if step.attempt.failure not in (None, change.gave_up):
+            failure = step.attempt.failure
+            told = self._about(name, reason=failure.reason)
+            log.warning("change of node %s given up: %s", name, failure.sentence, extra=told)
+        change.gave_up = step.attempt.failure
         self._begin_preparing(change, stage, name)
         if step.patch and not await self._patch(name, view, step):
             return SOON_S
@@ -197,6 +206,8 @@ class Drain:
                 raise
             return False
         self._fleet.nodes[name] = nodes.node_of(found)
+        if step.patch.words:
+            log.info("node %s: %s", name, step.patch.words, extra=self._about(name))
         return True
 
     async def _evict(self, name: str, pod: Pod) -> None:
@@ -204,9 +215,11 @@ class Drain:
         result = await evicting.evict(self._api, pod)
         if isinstance(result, float):
             self._change(name).later[pod.uid] = clock.loop_time() + result
-            log.info("pod %s may not be evicted now: a budget says so", pod.key)
+            log.debug("pod %s may not be evicted now: a budget says so", pod.key)
             return
         self._telemetry.end(step, attributes={"node": name, "pod": pod.key})
+        told = self._about(name, pod=pod.key)
+        log.info("eviction of pod %s from node %s: %s", pod.key, name, result.value, extra=told)
         if result is evicting.Result.EVICTED:
             namespace, _, pod_name = pod.key.partition("/")
             about = saying.About(kind="Pod", namespace=namespace, name=pod_name, uid=pod.uid)
@@ -260,6 +273,23 @@ class Drain:
             if generation != wanted.stamp.generation:
                 traceparent = self._traceparent(name)
             self._outlets.publish(name, shown, traceparent)
+
+    def _tell(self, name: str, former: Outcome | None, found: Outcome) -> None:
+        """Tell of an end in an Event, and of each new state in the log."""
+        if node := self._fleet.nodes.get(name):
+            for say in found.say(node.about):
+                self._outlets.say(say)
+        if former is None or (former.state, former.reason) != (found.state, found.reason):
+            level = logging.WARNING if found.state is State.FAILED else logging.INFO
+            told = self._about(name, state=found.state.value, reason=found.reason)
+            log.log(level, "MIG layout of node %s: %s", name, found.sentence, extra=told)
+
+    def _about(self, name: str, **fields: object) -> dict[str, dict[str, object]]:
+        """What a line about a node's change is about."""
+        wanted = self._fleet.intents.get(name)
+        generation = wanted.stamp.generation if wanted else None
+        trace = context.trace_id(self._traceparent(name))
+        return logs.about(node=name, **fields, generation=generation, trace=trace)
 
     def _traceparent(self, name: str) -> str:
         received = self._fleet.progress.get(name)

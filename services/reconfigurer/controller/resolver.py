@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -24,10 +25,11 @@ from services.reconfigurer.controller import (
 from shared.contract import names
 from shared.contract.generation import Generation
 from shared.contract.messages import ConfigState, Intent, MigPolicy, Stamp
-from shared.runtime import clock
+from shared.runtime import clock, logs
 from shared.sharing import select
 from shared.telemetry import catalogue, spans
 
+log = logging.getLogger(__name__)
 YIELD_EACH = 50  # nodes decided without a pause for the rest of the process
 
 
@@ -207,9 +209,22 @@ class Resolver:
         self._fleet.intents[node.name] = wanted
         self._outlets.publish(node.name, wanted, publishing.traceparent)
         self._telemetry.end(publishing, attributes={"node": node.name})
+        _log(wanted, found, trace=change.step.trace_id)
         annotation = {names.GENERATION_ANNOTATION: str(change.generation)}
         self._outlets.want(node.name, nodes.Wanted(annotations=annotation))
         for say in found.say(node.about):
             self._outlets.say(say)
             if say.warning and say.reason != names.CONFIG_NOT_SELECTED:
                 self._telemetry.meters.count(catalogue.REFUSALS, reason=say.reason)
+
+
+def _log(wanted: Intent, found: intent.Resolution, trace: str) -> None:
+    """A line for each node that a change reaches: what it is to be, or why it stays as it is."""
+    refused = found.state is ConfigState.REFUSED or bool(found.mig.problems)
+    layout = found.mig.message or (f"MIG layout {found.mig.name}" if found.mig.name else "")
+    words = "; ".join(part for part in (found.message or "served unshared", layout) if part)
+    stamp = wanted.stamp
+    told = logs.about(
+        node=stamp.node, generation=stamp.generation, state=found.state.value, trace=trace
+    )
+    log.log(logging.WARNING if refused else logging.INFO, "%s", words, extra=told)

@@ -48,6 +48,13 @@ class Patch:
             else other.unschedulable,
         )
 
+    @property
+    def words(self) -> str:
+        """What it does, for a log: annotations of ours go without saying."""
+        cordon = {True: "cordoned", False: "no longer cordoned", None: ""}[self.unschedulable]
+        labels = ", ".join(f"{name}={value}" for name, value in sorted(self.labels.items()))
+        return "; ".join(part for part in (cordon, labels) if part)
+
     def body(self, version: str) -> dict[str, Any]:
         """The merge patch, refused by the server if the node is not of this version any more."""
         metadata: dict[str, Any] = {"resourceVersion": version}

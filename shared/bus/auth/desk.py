@@ -73,6 +73,8 @@ class Desk:
         except callout.UnsureError as error:
             log.warning("a client at %s has to come again: %s", question.host, error)
             return self._clerk.refuse(question, str(error), _now_s())
+        who = f"{entrant.role} {entrant.node}".strip()
+        log.debug("a client at %s is let in as %s (pod %s)", question.host, who, entrant.pod)
         return self._clerk.admit(question, entrant, _now_s(), self._life_s)
 
 
