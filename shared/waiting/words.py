@@ -66,14 +66,15 @@ def sick(view: NodeView, resource: str) -> str:
 def change(view: NodeView) -> str:
     """Say where the change of a node stands."""
     progress, intent = view.progress, view.intent
-    if progress is not None and view.changing:
-        layout = intent.mig_config if intent else ""
-        said = f"{progress.phase}: {progress.sentence}"
-        if progress.phase is Phase.SUCCESS:
-            said = "the kubelet has yet to report it"
-        return f"layout {layout or 'as it is'}, {said}"
     generation = intent.stamp.generation if intent else ""
-    return f"its services have yet to answer generation {generation}"
+    if progress is None or not view.changing:
+        return f"its services have yet to answer generation {generation}"
+    layout = f"layout {intent.mig_config}" if intent and intent.mig_config else "its GPUs"
+    if progress.stamp.generation != generation:
+        return f"{layout}: its agent has yet to take it up"
+    if progress.phase is Phase.SUCCESS:
+        return f"{layout}: done, its kubelet has yet to report it"
+    return f"{layout}: {progress.phase}, {progress.sentence}"
 
 
 def instead(served: Collection[str]) -> str:

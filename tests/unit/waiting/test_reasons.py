@@ -139,7 +139,7 @@ def test_the_layout_that_is_being_made_has_it(phase: Phase) -> None:
     view = dataclasses.replace(view, intent=world.intent("gpu-a", mig_config="all-1g.10gb"))
     found = asked(pod(resource=SMALL), view)
     assert found.reason is Reason.RECONFIGURING
-    assert found.hint == f"layout all-1g.10gb, {phase}: it is so"
+    assert found.hint == f"layout all-1g.10gb: {phase}, it is so"
 
 
 def test_a_layout_that_is_being_made_without_it() -> None:
@@ -147,6 +147,25 @@ def test_a_layout_that_is_being_made_without_it() -> None:
     view = cut(("7g.80gb", 0, "ml/a"), phase=Phase.HOLDING)
     view = dataclasses.replace(view, intent=world.intent("gpu-a", mig_config="all-3g.40gb"))
     assert asked(pod(resource=SMALL), view).reason is Reason.NO_SUCH_RESOURCE
+
+
+@pytest.mark.parametrize(
+    ("phase", "older", "said"),
+    [
+        pytest.param(Phase.IDLE, True, "its agent has yet to take it up", id="not begun"),
+        pytest.param(Phase.SUCCESS, False, "done, its kubelet has yet to report it", id="made"),
+    ],
+)
+def test_a_change_has_a_beginning_and_an_end(phase: Phase, older: bool, said: str) -> None:
+    """The state of the node says that it goes on, whatever its agent said last."""
+    wanted = world.intent("gpu-a", mig_config="all-1g.10gb")
+    if older:
+        wanted = dataclasses.replace(wanted, stamp=world.stamp("gpu-a", Generation(1, 3)))
+    view = cut(("3g.40gb", 0, "ml/a"), phase=phase)
+    view = dataclasses.replace(view, intent=wanted, fact=world.fact(changing=True))
+    found = asked(pod(resource=SMALL), view)
+    assert found.reason is Reason.RECONFIGURING
+    assert found.hint == f"layout all-1g.10gb: {said}"
 
 
 def test_slots_that_are_withheld_come_back() -> None:
@@ -170,7 +189,7 @@ def test_a_node_that_we_have_cordoned() -> None:
     view = node(free=8, fact=fact, progress=world.progress("gpu-a", Phase.HOLDING))
     found = asked(pod(), view, node("gpu-b", held=["ml/a"]))
     assert found.reason is Reason.CORDONED_BY_US
-    assert found.hint == "layout as it is, holding: it is so"
+    assert found.hint == "its GPUs: holding, it is so"
 
 
 def test_slots_that_the_allocator_says_nothing_of() -> None:
