@@ -39,7 +39,7 @@ HEAD = Row(
             title="Controllers that lead",
             kind=Kind.STAT,
             width=4,
-            queries=(Query(expr="sum(slicewire_leader)", legend="leading"),),
+            queries=(Query(expr="sum(slicewire_leader) or vector(0)", legend="leading"),),
             good=Good.ABOVE_ZERO,
         ),
         Panel(

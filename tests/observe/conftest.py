@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterator
 
 import pytest
+
+from tests.observe import recording as recordings
+from tests.observe.recording import Recording
 
 TIMEOUT_S = 400  # the first test also waits for the whole story
 
@@ -21,3 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(here):
             item.add_marker(pytest.mark.observe)
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
+@pytest.fixture(scope="session")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recording]:
+    """The story, played once before Prometheus and a collector."""
+    with recordings.recorded(tmp_path_factory.mktemp("observe")) as found:
+        yield found
