@@ -32,7 +32,7 @@ class ServiceSettings(Settings):
         default="info", description="from which level on lines are logged: debug, info, warning"
     )
     metrics: bool = pydantic.Field(
-        default=True, description="whether that port serves /metrics as well; it takes 9 MB"
+        default=True, description="whether that port serves /metrics as well; it takes 5 MB"
     )
 
     @property

@@ -31,11 +31,11 @@ def service_meters(
     sent = wants_otlp(environ, "METRICS")
     if _is_off(environ) or not (exposed or sent):
         return meters.Meters()
-    from shared.telemetry import otel_meters  # noqa: PLC0415 - 9 MB that not everybody needs
+    from shared.telemetry import otel_meters  # noqa: PLC0415 - 4 MB that not everybody needs
 
     if not sent:
         return otel_meters.OtelMeters(service, node, exposed=exposed)
-    from opentelemetry.exporter.otlp.proto.http import (  # noqa: PLC0415 - 11 MB more
+    from opentelemetry.exporter.otlp.proto.http import (  # noqa: PLC0415 - 5 MB more
         metric_exporter,
     )
 
