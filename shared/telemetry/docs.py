@@ -102,7 +102,7 @@ a stop waits 2 s at most.
 COST = """
 ## What it costs
 
-See [ADR 0014](adr/0014-metrics.md) for the memory of each service with metrics and without.
+See [ADR 0015](adr/0015-metrics.md) for the memory of each service with metrics and without.
 """
 
 
