@@ -43,19 +43,19 @@ def read(entries: Iterable[tuple[str, str]]) -> Links:
 def holder(links: Links, member: Membership) -> Holder | None:
     """Name the container of a process, None for a pod that is not known (it has just gone).
 
-    The container's name is empty where the pod is known and the container is not.
+    The container's name is empty where the pod is known and the container is not, or not for sure.
     """
     mine = links.get(member.pod_uid, ())
-    named = [each for each in mine if each.container_id and _is(each, member)]
-    if named:
-        return max(named, key=lambda each: len(each.container_id)).holder
-    holders = {each.holder for each in mine if not each.container_id}
-    if len(mine) == len(holders) == 1:
-        return mine[0].holder  # the pod's only container, its id cut off
-    return Holder(mine[0].holder.namespace, mine[0].holder.pod, "") if mine else None
+    if not mine:
+        return None
+    named = {each.holder for each in mine if _may_be(each, member)}
+    if len(named) == 1 and (len(mine) == 1 or all(each.container_id for each in mine)):
+        return named.pop()
+    return Holder(mine[0].holder.namespace, mine[0].holder.pod, "")
 
 
-def _is(link: Link, member: Membership) -> bool:
+def _may_be(link: Link, member: Membership) -> bool:
+    """Whether what is left of a link's id, if anything, is the beginning of the container's."""
     return bool(member.container_id) and member.container_id.startswith(link.container_id)
 
 

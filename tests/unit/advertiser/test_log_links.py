@@ -87,6 +87,13 @@ def test_ids_that_are_cut_are_told_apart_by_what_is_left() -> None:
     assert named(*entries, container_id=OTHER) == Holder("team-a", pod, "side")
 
 
+def test_ids_that_are_cut_to_the_same_are_not_guessed() -> None:
+    """One digit is left of the one, two of the other, and both may be it."""
+    pod = "p" * (251 - len("_team-a_cc-") - 1)
+    entries = (link("cc", ID, pod=pod), link("d", ID[:2] + OTHER[2:], pod=pod))
+    assert named(*entries) == Holder("team-a", pod, "")
+
+
 def test_the_kubelet_may_keep_logs_elsewhere() -> None:
     """Its setting podLogsDir moves the targets, not the links."""
     assert named(link(logs="/mnt/logs/pods")) == Holder("team-a", "train-1", "main")

@@ -211,6 +211,7 @@ async def test_pids_that_stay_unseen_are_those_of_another_namespace(rig: Rig) ->
         await eventually(lambda: values(MEMORY) and not values(STRANGERS))
         await asyncio.to_thread(rig.node.end_process, 4711)
         await eventually(lambda: values(STRANGERS) == dict.fromkeys(rig.uuids, 0))
+    assert rig.published[0].blind == ""
 
 
 async def test_a_holders_use_is_its_own_and_over_use_is_told_once(rig: Rig) -> None:
