@@ -22,6 +22,7 @@ from shared.contract.table import Role
 from shared.domain.gpu import Gpu
 from shared.sharing import shares
 from shared.simulation import broker
+from shared.telemetry import meters
 from tests.integration.controller import cluster
 from tests.support.eventually import eventually
 
@@ -56,9 +57,9 @@ class Whole:
     tasks: asyncio.TaskGroup
     intents: dict[str, list[Received[Intent]]] = field(default_factory=dict)
 
-    def start(self) -> asyncio.Task[None]:
+    def start(self, measured: meters.Meters = meters.NOTHING) -> asyncio.Task[None]:
         """Start a controller; cancel it to stop it as planned."""
-        return self.tasks.create_task(app.serve(self.settings))
+        return self.tasks.create_task(app.serve(self.settings, measured))
 
     def heard(self, node: str, received: Received[Intent]) -> None:
         """Note an intent in order of arrival."""
