@@ -24,9 +24,7 @@ from shared.runtime import clock, logs
 from shared.telemetry import catalogue, context, spans
 
 log = logging.getLogger(__name__)
-LEVELS = dict.fromkeys(
-    (FactKind.REFUSED, FactKind.CONFLICT, FactKind.TAKEN_OVER), logging.WARNING
-)
+LEVELS = dict.fromkeys((FactKind.REFUSED, FactKind.CONFLICT, FactKind.TAKEN_OVER), logging.WARNING)
 BURST_S = 0.02  # Allocate calls of one pod come together; one derivation serves them all
 
 
@@ -142,8 +140,10 @@ class Keeper:
     def hold(self, hold: Hold) -> None:
         """Take in the agent's order to withhold slots."""
         about = logs.about(generation=hold.stamp.generation, gpus=hold.recut)
-        words = f"{len(hold.slots)} slots are withheld: {hold.reason}" if hold.recut else "no hold"
-        log.info("%s", words, extra=about)
+        if hold.recut:
+            log.info("%d slots are withheld: %s", len(hold.slots), hold.reason, extra=about)
+        elif self.state.hold is not None and self.state.hold.recut:
+            log.info("no slot is withheld any more", extra=about)
         self._take(ledger.withheld(self.state, hold))
         self._derive_if_stale()
 

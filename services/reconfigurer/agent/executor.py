@@ -228,7 +228,7 @@ class Executor:
 def _log(write: str, error: str, **about: object) -> None:
     """A line for each write, whether it went well or not."""
     level = logging.WARNING if error else logging.INFO
-    log.log(level, "%s%s", write, f": {error}" if error else "", extra=logs.about(**about))
+    log.log(level, "%s: %s", write, error or "done", extra=logs.about(**about))
 
 
 def _in_use(gpu: Gpu, among: tuple[Client, ...]) -> _StoppedError:

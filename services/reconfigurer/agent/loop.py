@@ -189,19 +189,17 @@ class Loop:
         traceparent = self._intent.traceparent if self._intent else ""
         hold, said = decision.hold, decision.said
         if hold is not None and hold != self._hold:
-            self._hold = hold
+            former, self._hold = self._hold, hold
             step = self._telemetry.begin("publish hold", traceparent)
             self._parts.hold(hold, step.traceparent)
             self._telemetry.end(step, attributes={"slots": len(hold.slots)})
-            told = logs.about(
-                generation=hold.stamp.generation, gpus=hold.recut, trace=step.trace_id
-            )
-            words = f"hold of {len(hold.slots)} slots: {hold.reason}" if hold.recut else "no hold"
-            log.info("%s", words, extra=told)
+            _log_hold(former, hold, step.trace_id)
         if said is not None:
             self._boards = sights.boards(self._seen) if self._seen else self._boards
             said = dataclasses.replace(said, boards=self._boards)
         if said is not None and said != self._said:
+            if said.reason == Reason.REFUSED and not self._is_refused(said):
+                tracing.refused(self._telemetry, said, traceparent)
             self._said = said
             step = self._telemetry.begin("publish progress", traceparent)
             told = logs.about(
@@ -211,6 +209,14 @@ class Loop:
             log.log(level, "%s: %s", said.phase, said.sentence, extra=told)
             self._parts.progress(said, step.traceparent)
             self._telemetry.end(step, attributes={"phase": said.phase})
+
+    def _is_refused(self, said: Progress) -> bool:
+        """Whether the same was said before, of the same generation."""
+        former = self._said
+        return former is not None and (former.reason, former.stamp.generation) == (
+            said.reason,
+            said.stamp.generation,
+        )
 
     async def _do(self, act: Act) -> None:
         in_hand = self._memory.change
@@ -243,3 +249,12 @@ class Loop:
         if decision.wake_ns is None:
             return longest
         return min(longest, max(0.05, (decision.wake_ns - clock.now_ns()) / 1e9))
+
+
+def _log_hold(former: Hold | None, hold: Hold, trace: str) -> None:
+    """A line for each hold that begins, changes or ends; one that withholds nothing is none."""
+    told = logs.about(generation=hold.stamp.generation, gpus=hold.recut, trace=trace)
+    if hold.recut:
+        log.info("hold of %d slots: %s", len(hold.slots), hold.reason, extra=told)
+    elif former is not None and former.recut:
+        log.info("the hold has ended", extra=told)

@@ -17,6 +17,7 @@ from shared.telemetry import context
 from tests.integration.controller import changing
 from tests.integration.controller import whole as parts
 from tests.integration.controller.whole import NODE, Whole
+from tests.support import logged
 from tests.support.changing_node import COMES, DCGM, GOES, GPU, STAYS
 from tests.support.eventually import eventually, steadily
 
@@ -42,8 +43,11 @@ async def succeeded(node: changing.Node) -> None:
     assert COMES in node.made.devices
 
 
-async def test_u069_only_the_pod_whose_slot_goes_is_evicted(tmp_path: pathlib.Path) -> None:
+async def test_u069_only_the_pod_whose_slot_goes_is_evicted(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Cordoned, evicted, uncordoned; other pods stay, components are back, the state says so."""
+    logged.everything(caplog)
     async with parts.running(tmp_path) as whole, changing.running(whole) as node:
         node.add_pod("a", slot_id(STAYS, 0))
         node.add_pod("b", slot_id(GOES, 0))
@@ -59,6 +63,10 @@ async def test_u069_only_the_pod_whose_slot_goes_is_evicted(tmp_path: pathlib.Pa
         await eventually(look, within=WITHIN)
         await succeeded(node)
         assert node.evicted == ["b"]
+        for part in ("cordoned", "eviction of pod default/b", "no longer cordoned", "is applied"):
+            line = logged.lines(caplog, part)[0]
+            assert (line.level, line.about["node"]) == ("info", NODE)
+            assert line.about["trace"]
         assert sorted(node.pods()) == ["a", "c"]
         assert True in cordons
         assert not node.unschedulable
@@ -83,7 +91,7 @@ async def test_u071_a_node_that_an_administrator_cordoned_stays_cordoned(
 
 
 async def test_u067_a_drain_that_takes_too_long_fails_and_is_tried_again(
-    tmp_path: pathlib.Path,
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """DrainTimeout names the pod; labels and cordon come back, the former layout serves on."""
     async with parts.running(tmp_path) as whole, changing.running(whole) as node:
@@ -95,6 +103,8 @@ async def test_u067_a_drain_that_takes_too_long_fails_and_is_tried_again(
         await eventually(lambda: node.state == "failed", within=WITHIN)
         assert node.reason.startswith("DrainTimeout")
         assert "default/slow" in node.reason
+        (line,) = logged.lines(caplog, "given up")
+        assert (line.level, line.about["reason"]) == ("warning", "DrainTimeout")
         await eventually(lambda: node.as_found and not node.unschedulable, within=WITHIN)
         assert GOES in node.made.devices
         found = node.condition(names.MIG_CONFIGURED_CONDITION)

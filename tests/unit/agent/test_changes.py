@@ -16,6 +16,7 @@ from shared.nvml.driver import PynvmlDriver
 from shared.nvml.writing import PynvmlWriter
 from shared.simulation.gpu.local import LocalTransport
 from shared.telemetry import context
+from tests.support import logged
 from tests.support.eventually import eventually
 from tests.support.mig_world import rows
 from tests.support.simulated_nvml import simulated_nvml
@@ -55,8 +56,11 @@ def rig(gpus: LocalTransport, tmp_path: pathlib.Path) -> Rig:
 
 
 @pytest.mark.parametrize("gpus", [(MIXED, *[MIXED] * 7)], indirect=True)
-async def test_dropping_one_instance_is_two_writes(rig: Rig) -> None:
+async def test_dropping_one_instance_is_two_writes(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
     """The figure of the issue: on one GPU of eight, and no call that writes on the others."""
+    logged.everything(caplog)
     before = uuids(rig.gpus()[0])
     wish = {"1g.10gb": 1, "2g.20gb": 1, "3g.40gb": 1}
     rig.want("drop", rows(wish)[0], generation=FIRST)
@@ -66,6 +70,15 @@ async def test_dropping_one_instance_is_two_writes(rig: Rig) -> None:
     assert set(uuids(rig.gpus()[0])) < set(before)
     assert len(before) - len(uuids(rig.gpus()[0])) == 1
     assert rig.phases() == [Phase.PREPARE, Phase.HOLDING, Phase.APPLYING, Phase.SUCCESS]
+    (line,) = logged.lines(caplog, "GPU 0: destroy 1g.10gb at 1: done")
+    assert (line.level, line.about["trace"]) == ("info", context.trace_id(TRACE))
+    steps = [(each.step, each.number, each.steps) for each in rig.told if each.steps]
+    assert steps[-1][1:] == (1, 1)
+    assert [each.level for each in logged.lines(caplog, "success: ")] == ["info"]
+    assert [each.message for each in logged.lines(caplog, "hold ")] == [
+        "hold of 1 slots: its GPU is being cut anew",
+        "the hold has ended",
+    ]
 
 
 @pytest.mark.parametrize("gpus", [(MIXED,)], indirect=True)

@@ -18,7 +18,7 @@ from shared.domain.sharing import AllocationPolicy
 from shared.kubelet import sockets
 from shared.kubelet.v1beta1 import api_grpc, api_pb2
 from shared.telemetry import spans
-from tests.support import hardware, slots
+from tests.support import hardware, logged, slots
 from tests.support.eventually import eventually
 from tests.support.running import running
 from tests.support.slots import GPU
@@ -127,8 +127,11 @@ async def test_every_stream_gets_every_change(tmp_path: pathlib.Path) -> None:
         assert service.plugin.streams == 0
 
 
-async def test_changes_that_come_together_are_one_message(tmp_path: pathlib.Path) -> None:
+async def test_changes_that_come_together_are_one_message(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The newest list is sent, and what lists the same is not sent at all."""
+    logged.everything(caplog)
     async with (
         serving(tmp_path, slots.inventory(slots.time_sliced(2), A)) as (service, stub),
         stub.ListAndWatch.open() as stream,
@@ -141,6 +144,8 @@ async def test_changes_that_come_together_are_one_message(tmp_path: pathlib.Path
         service.see(slots.inventory(slots.time_sliced(4), A, traceparent="another"))
         service.see(slots.inventory(slots.time_sliced(1), A))
         assert len(await ids(stream)) == 1
+        sent = logged.lines(caplog, "the kubelet has a new list of nvidia.com/gpu")
+        assert [line.about["slots"] for line in sent] == [2, 4, 1]
         await stream.cancel()
 
 
@@ -158,8 +163,11 @@ async def test_numa_nodes_are_told_where_known(tmp_path: pathlib.Path) -> None:
         await stream.cancel()
 
 
-async def test_all_containers_of_a_request_are_granted(tmp_path: pathlib.Path) -> None:
-    """Each gets its own answer; the ledger has them when the answer comes."""
+async def test_all_containers_of_a_request_are_granted(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each gets its own answer; the ledger has them when the answer comes, and a line says so."""
+    logged.everything(caplog)
     async with serving(tmp_path, slots.inventory(slots.time_sliced(2), A, B)) as (service, stub):
         answer = await stub.Allocate(request(["GPU-a::0"], ["GPU-b::0", "GPU-a::1"]))
         assert [dict(each.envs) for each in answer.container_responses] == [
@@ -171,6 +179,8 @@ async def test_all_containers_of_a_request_are_granted(tmp_path: pathlib.Path) -
         assert len(second.devices) == len(first.devices) + 1
         written = await checkpoint.Checkpoint(tmp_path / "ledger.json", "boot-1").load(10**12)
         assert len(written.grants) == len(service.keeper.state.grants) == 3
+        (line,) = logged.lines(caplog, "3 slots of nvidia.com/gpu handed out")
+        assert (line.level, line.about["trace"]) == ("info", service.told.spans[-1].trace_id)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +191,15 @@ async def test_all_containers_of_a_request_are_granted(tmp_path: pathlib.Path) -
         pytest.param(["GPU-b::0"], Status.FAILED_PRECONDITION, "GPU-b is sick", id="sick"),
     ],
 )
-async def test_a_refusal_is_a_status_a_fact_and_a_span(
-    tmp_path: pathlib.Path, wanted: list[str], status: Status, words: str
+async def test_a_refusal_is_a_status_a_fact_a_span_and_a_line(
+    tmp_path: pathlib.Path,
+    wanted: list[str],
+    status: Status,
+    words: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """All three carry the sentence, and nothing is granted."""
+    """All of them carry the sentence, and nothing is granted."""
+    logged.everything(caplog)
     config = slots.time_sliced(2, one_only=True)
     async with serving(tmp_path, slots.inventory(config, A, slots.sick(B))) as (service, stub):
         with pytest.raises(GRPCError) as refusal:
@@ -194,7 +209,11 @@ async def test_a_refusal_is_a_status_a_fact_and_a_span(
         (fact,) = service.told.facts
         assert (fact.kind, fact.sentence) == (FactKind.REFUSED, refusal.value.message)
         assert fact.slots == tuple(wanted)
-        assert service.told.spans[-1].error == refusal.value.message
+        span = service.told.spans[-1]
+        assert span.error == refusal.value.message
+        (line,) = logged.lines(caplog, words)
+        assert (line.level, line.about["resource"]) == ("warning", GPU)
+        assert line.about["trace"] == span.trace_id
         assert not service.keeper.state.grants
 
 

@@ -14,6 +14,7 @@ from shared.contract import names
 from shared.contract.messages import Intent, SpanRecord
 from shared.sharing import select
 from shared.telemetry import spans
+from tests.support import logged
 
 LABEL = names.CONFIG_LABEL
 VIEW = ("nodes_listed", "config_listed", "mig_listed", "hardware_read")
@@ -145,8 +146,11 @@ async def test_an_edit_does_not_wait_for_labels_to_settle() -> None:
         assert stage.served("gpu-2") == [2, 6]
 
 
-async def test_one_edit_is_one_generation_and_one_trace_for_all_its_nodes() -> None:
-    """Root, and for each node that changes one resolution and one intent below it."""
+async def test_one_edit_is_one_generation_and_one_trace_for_all_its_nodes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Root, and for each node that changes one resolution, one intent and one line below it."""
+    logged.everything(caplog)
     async with running() as stage:
         stage.spans.clear()
         stage.edit(a=6, b=4)
@@ -158,6 +162,10 @@ async def test_one_edit_is_one_generation_and_one_trace_for_all_its_nodes() -> N
         for name in ("resolve config", "publish intent"):
             assert [span.parent_id for span in stage.named(name)] == [root.span_id] * 2
         assert {span.trace_id for span in stage.spans} == {root.trace_id}
+        told = logged.lines(caplog, "6 slots of each nvidia.com/gpu")
+        assert [(line.level, line.about["node"], line.about["trace"]) for line in told] == [
+            ("info", name, root.trace_id) for name in ("gpu-1", "gpu-2")
+        ]
 
 
 async def test_what_changes_nothing_makes_no_intent_no_span_and_no_event() -> None:
@@ -193,3 +201,21 @@ async def test_a_node_that_is_deleted_while_it_waits_is_forgotten() -> None:
         del stage.view.nodes["gpu-1"]
         await asyncio.sleep(SETTLED_S)
         assert stage.served("gpu-1") == [2, 4]
+
+
+async def test_a_text_that_is_refused_is_a_warning_that_names_the_node(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With the path in the text, and the trace in which it was refused."""
+    logged.everything(caplog)
+    async with running() as stage:
+        stage.edit(a=0, b=4)
+        await asyncio.sleep(0.01)
+        first, second = logged.lines(caplog, "sharing/a is refused")
+        assert (first.level, first.about["state"], second.about["node"]) == (
+            "warning",
+            "refused",
+            "gpu-2",
+        )
+        assert "sharing.timeSlicing.resources[0].replicas" in first.message
+        assert first.about["trace"] == stage.named("resolve config")[-1].trace_id
