@@ -104,6 +104,43 @@ async def test_a_call_past_its_deadline_and_a_path_nobody_serves_count_as_unreac
             await register(path, timeout=0.05)
 
 
+async def test_a_call_that_failed_leaves_no_cancellation_behind(tmp_path: pathlib.Path) -> None:
+    """Else a later time limit of the caller would be taken for a cancellation from outside."""
+    path = tmp_path / "s.sock"
+    task = asyncio.current_task()
+    assert task is not None
+    registry = Registry(answers=False)
+    served = sockets.UnixServer(path, [registry])
+    await served.start()
+    with pytest.raises(sockets.UNREACHABLE):
+        await register(path, timeout=0.05)
+    assert task.cancelling() == 0
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_close_when(registry.asked, served))
+        registry.asked.clear()
+        with pytest.raises(sockets.UNREACHABLE):
+            await register(path)
+        assert task.cancelling() == 0
+
+
+async def test_a_caller_that_is_cancelled_stays_so(tmp_path: pathlib.Path) -> None:
+    """Only grpclib's own cancellations are taken back."""
+    path = tmp_path / "s.sock"
+    registry = Registry(answers=False)
+    async with sockets.UnixServer(path, [registry]), asyncio.TaskGroup() as group:
+        calling = group.create_task(register(path))
+        await registry.asked.wait()
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        assert calling.cancelling() == 1
+
+
+async def _close_when(asked: asyncio.Event, served: sockets.UnixServer) -> None:
+    await asked.wait()
+    await served.close()
+
+
 async def test_a_path_too_long_for_a_socket_is_refused_in_words(tmp_path: pathlib.Path) -> None:
     """The kernel's own message doesn't say what to do."""
     with pytest.raises(OSError, match="choose a shorter folder"):
