@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from shared.domain.gpu import Gpu
-from shared.nvml import driver, errors
+from shared.nvml import driver, errors, sampling
 from shared.nvml.port import Versions
 
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -88,6 +88,24 @@ class NvmlReading:
         other.open()
         assert [other.gpu(gpu.index) for gpu in gpus] == gpus
         other.close()
+
+    def test_use_is_read_within_its_bounds(self, gpus: list[Gpu]) -> None:
+        """Of each GPU first, then of its MIG devices; what is said can be, the rest is None."""
+        sampler = sampling.PynvmlSampler()
+        for gpu in gpus:
+            for _ in range(2):  # the second asks only for what is new
+                whole, *parts = sampler.sample(gpu)
+                assert whole.uuid == gpu.uuid
+                assert {each.uuid for each in parts} >= {each.uuid for each in gpu.mig_devices}
+                for each in (whole, *parts):
+                    assert each.gpu_uuid == gpu.uuid
+                    assert 0 <= each.used_mib <= each.memory_mib
+                    assert each.sm_percent is None or 0 <= each.sm_percent <= 100
+                    pids = [process.pid for process in each.processes]
+                    assert len(pids) == len(set(pids))
+                    for process in each.processes:
+                        assert process.memory_mib is None or process.memory_mib >= 0
+                        assert process.sm_percent is None or 0 <= process.sm_percent <= 100
 
     def test_waiting_without_an_event_ends_in_time(
         self, nvml: driver.PynvmlDriver, gpus: list[Gpu]
