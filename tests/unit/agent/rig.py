@@ -43,7 +43,7 @@ from shared.simulation.gpu.holding import Holder
 from shared.simulation.gpu.local import LocalTransport
 from shared.simulation.gpu.proc import ProcTree
 from shared.telemetry import spans
-from tests.support import hardware
+from tests.support import hardware, measured
 from tests.support.eventually import eventually
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -69,6 +69,7 @@ class Rig:
         self.hold = Hold(stamp=hardware.stamp())
         self.told: list[Progress] = []
         self.spans: list[SpanRecord] = []
+        self.measured = measured.Remembering()
         self.evicted: list[str] = []
         self.prepares = True
         self.evicts = True
@@ -205,7 +206,7 @@ class Rig:
 
     def build(self) -> loop.Loop:
         """A new process of the agent."""
-        telemetry = spans.Telemetry("agent", "node-a")
+        telemetry = spans.Telemetry("agent", "node-a", meters=self.measured)
         telemetry.sink = self.spans.append
         nvml = threads.Nvml(PynvmlDriver(), listen_s=0.02)
         hands = _Hands(self, changes.Changes(nvml, PynvmlWriter(), deadline_s=5.0))
