@@ -13,7 +13,7 @@ from rich.text import Text
 
 from services.commands import access, watching
 from services.views import console as view
-from services.views import fleet, fleet_lines, node_lines, page
+from services.views import fleet, fleet_lines, node_lines, page, waiting
 from services.views.book import Book
 from shared.bus.connection import Bus
 from shared.sharing import suggest
@@ -68,7 +68,8 @@ def chosen(book: Book, forms: fleet.Forms, node: str | None) -> dict[str, Any]:
     """The answer; of one node where one was asked for, and then without what waits elsewhere."""
     states = book.states()
     if node is None:
-        return forms.of(states, book.waiting)
+        why = waiting.summary(states, book.waiting)
+        return forms.of(states, book.waiting) | {"why": why}
     return forms.of(each for each in states if each.name == node)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from services.views import console as view
-from services.views import node_lines, troubles
+from services.views import node_lines, troubles, waiting_lines
 from services.views.page import GAP, Page
 from services.views.troubles import Trouble
 
@@ -47,7 +47,8 @@ def draw(form: Mapping[str, Any], page: Page, *, every: bool = False) -> list[Te
         (_Row(node, troubles.of(node)) for node in form["nodes"]),
         key=lambda row: (row.rank, row.node["name"]),
     )
-    top = [*page.flow(_summary(form, rows), 0, 2), *resources(form["resources"], page), Text()]
+    top = [*page.flow(_summary(form, rows), 0, 2), *resources(form["resources"], page)]
+    top += [*waiting_lines.draw(form.get("why", ()), page), Text()]
     if len(rows) <= IN_FULL and not every:
         lines = top + [
             line for node in form["nodes"] for line in (*node_lines.draw(node, page), Text())

@@ -32,6 +32,8 @@ steps:
   - pod: {{name: a, requests: {{nvidia.com/gpu: 2}}}}
   - expect: {{node: gpu-a.lan, slots: {{nvidia.com/gpu: {{held: 2}}}}}}
   - expect: {{trace: {{from: pod, covers: [allocate slots]}}}}
+  - pod: {{name: waits, requests: {{nvidia.com/gpu: 3}}}}
+  - expect: {{why: {{pod: waits, reason: AllHeld}}}}
 """
 
 
@@ -75,6 +77,7 @@ async def test_commands_answer_in_the_forms_that_programs_rely_on() -> None:
         }
         await status(bus)
         await who(bus)
+        await why(bus)
         await trace(bus)
 
 
@@ -101,8 +104,16 @@ async def status(bus: Mapping[str, str]) -> None:
     assert all(each["seen"] and each["version"] for each in node["services"].values())
     assert (await called(bus, "status", "gpu-b.lan"))[0] == 1
     fleet = await answered(bus, "status")
+    assert fleet["why"] == [
+        {
+            "reason": "AllHeld",
+            "pods": 1,
+            "first": "default/waits",
+            "sentence": "2 of 4 slots of nvidia.com/gpu are free, 3 are wanted",
+        }
+    ]
     assert (fleet["waiting"], [each["resource"] for each in fleet["resources"]]) == (
-        0,
+        1,
         ["nvidia.com/gpu"],
     )
     lines = await called(bus, "status")
@@ -124,6 +135,38 @@ async def who(bus: Mapping[str, str]) -> None:
     assert (await called(bus, "who", "--pod", "default/b"))[0] == 1
     assert (await called(bus, "who", "--pod", "b"))[0] == 2
     assert (await called(bus, "who"))[0] == 2
+
+
+async def why(bus: Mapping[str, str]) -> None:
+    """`why` answers for pods that wait and pods that run; others are 1, with the nearest name."""
+    found = await answered(bus, "why", "default/waits")
+    assert (found["pod"], found["reason"], found["hint"]) == (
+        "default/waits",
+        "AllHeld",
+        "held by default/a",
+    )
+    (node,) = found["nodes"]
+    assert (
+        node.items()
+        >= {
+            "node": "gpu-a.lan",
+            "reason": "AllHeld",
+            "wanted": 3,
+            "total": 4,
+            "free": 2,
+            "held": 2,
+            "unhealthy": 0,
+            "hint": "held by default/a",
+        }.items()
+    )
+    runs = await answered(bus, "why", "default/a")
+    assert (runs["reason"], len(runs["slots"])) == ("Running", 2)
+    assert "AllHeld" in (await called(bus, "why", "default/waits"))[1]
+    status, out, err = await called(bus, "why", "default/wait", "-o", "json")
+    assert (status, json.loads(out)["ok"]) == (1, False)
+    assert 'did you mean "default/waits"?' in err
+    for words in ((), ("waits",), ("default/",), ("a/b/c",)):
+        assert (await called(bus, "why", *words))[0] == 2
 
 
 async def trace(bus: Mapping[str, str]) -> None:

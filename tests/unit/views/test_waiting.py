@@ -12,7 +12,7 @@ import pytest
 
 from services.commands import why
 from services.views import console as view
-from services.views import proposals, waiting
+from services.views import page, proposals, waiting, waiting_lines
 from services.views.fleet import NodeState
 from shared.contract.messages import SpanRecord
 from shared.contract.waiting import Waiting, WaitingPod
@@ -192,3 +192,18 @@ async def test_the_words_that_try_a_proposal_do(
     assert b'"evictions": []' in out
     assert b'"nvidia.com/mig-1g.10gb": 1' in out
     assert b'"kept": [{"profile": "3g.40gb", "start": 4}]' in out
+
+
+def test_status_has_a_line_for_each_reason() -> None:
+    """How many wait for it, and the sentence of one of them; a narrow terminal cuts it."""
+    pods = [pod(pod="ml/1"), pod(pod="ml/2"), pod(9, pod="ml/3")]
+    found = waiting.summary([state(node(held=["ml/a"]))], told(*pods))
+    console = view.open_console(io.StringIO())
+    wide = page.Page(console=console, signs=view.MARKS, now_ns=0)
+    assert [line.plain for line in waiting_lines.draw(found, wide)] == [
+        "2 pods wait: AllHeld  ml/1: pods hold all slots of nvidia.com/gpu: 1 of 1",
+        "1 pod waits: RequestTooLarge  ml/3: 9 nvidia.com/gpu in one pod is more than any node has",
+    ]
+    narrow = page.Page(console=console, signs=view.MARKS, now_ns=0, width=40)
+    assert all(len(line) <= 40 for line in waiting_lines.draw(found, narrow))
+    assert waiting_lines.draw([], wide) == []
