@@ -132,8 +132,12 @@ class Drain:
                     try:
                         pause = await self._look(name, change)
                     except kube.KubeError as error:
-                        words = "change of node %s: %s; looking again"
-                        log.warning(words, name, error, extra=self._about(name))
+                        log.warning(
+                            "change of node %s: %s; looking again",
+                            name,
+                            error,
+                            extra=self._about(name),
+                        )
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await change.news.wait()

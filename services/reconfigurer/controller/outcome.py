@@ -16,8 +16,6 @@ from shared.contract.generation import Generation
 from shared.contract.messages import Intent, Phase, Progress
 from shared.geometry.config import Row
 
-WAITING = "Waiting"  # for the agent
-REPORTING = "Reporting"  # the kubelet has yet to
 DRIFT_AFTER_S = 60.0  # a kubelet that has not reported the new devices by then will not
 
 
@@ -28,6 +26,17 @@ class State(enum.StrEnum):
     REBOOTING = "rebooting"
     SUCCESS = "success"
     FAILED = "failed"
+
+
+class Going(enum.StrEnum):
+    """One word for where a change is that has not ended; a failure's is the agent's or ours."""
+
+    WAITING = "Waiting"  # for the agent
+    PREPARING = "Preparing"
+    DRAINING = "Draining"
+    APPLYING = "Applying"
+    REBOOTING = "Rebooting"
+    REPORTING = "Reporting"  # the kubelet has yet to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +115,7 @@ def of(
     if failure and not _went_on(wanted, progress):
         return said(State.FAILED, failure.reason, failure.sentence)
     if progress is None or progress.stamp.generation != wanted.stamp.generation:
-        return said(State.PENDING, WAITING, "the node's agent has not taken it up yet")
+        return said(State.PENDING, Going.WAITING, "the node's agent has not taken it up yet")
     if progress.phase is Phase.SUCCESS:
         return said(*_after_success(wanted, differs, waited_s))
     state = _STATES.get(progress.phase, State.PENDING)
@@ -122,7 +131,7 @@ def goes_on(former: Outcome, found: Outcome | None, wanted: Intent) -> bool:
         former.state is State.SUCCESS
         and former.layout == (wanted.mig_config, wanted.mig_rows)
         and found is not None
-        and found.reason in {WAITING, REPORTING}
+        and found.reason in {Going.WAITING, Going.REPORTING}
     )
 
 
@@ -155,7 +164,7 @@ def _after_success(wanted: Intent, differs: str | None, waited_s: float) -> tupl
     name = wanted.mig_config
     if differs is None or (differs and waited_s < DRIFT_AFTER_S):
         why = f": {differs}" if differs else ""
-        return State.PENDING, REPORTING, f"the kubelet has not reported {name} yet{why}"
+        return State.PENDING, Going.REPORTING, f"the kubelet has not reported {name} yet{why}"
     if differs:
         sentence = f"{name} stands on the GPUs, but the kubelet reports {differs}"
         return State.FAILED, names.CAPACITY_DRIFT, f"{sentence}: restart it if that stays"
@@ -164,10 +173,10 @@ def _after_success(wanted: Intent, differs: str | None, waited_s: float) -> tupl
 
 _STATES = {Phase.REBOOTING: State.REBOOTING, Phase.FAILED: State.FAILED}
 _REASONS = {
-    Phase.IDLE: WAITING,
-    Phase.PREPARE: "Preparing",
-    Phase.HOLDING: "Draining",
-    Phase.APPLYING: "Applying",
-    Phase.REBOOTING: "Rebooting",
+    Phase.IDLE: Going.WAITING.value,
+    Phase.PREPARE: Going.PREPARING.value,
+    Phase.HOLDING: Going.DRAINING.value,
+    Phase.APPLYING: Going.APPLYING.value,
+    Phase.REBOOTING: Going.REBOOTING.value,
     Phase.FAILED: names.MIG_CONFIG_FAILED,
 }

@@ -26,10 +26,15 @@ LOST_S = 30.0  # an agent that says nothing at all may be starting
 SILENT_S = 900.0  # longer than any step of the agent, a reboot included
 RETRY_MOST_S = 3600.0
 
-DRAIN_TIMEOUT = "DrainTimeout"
-DRAIN_REFUSED = "DrainRefused"
 MIG = "MIG-"  # how the UUID of a MIG device begins
 MARKS = (names.CORDON_ANNOTATION, names.PAUSED_ANNOTATION, names.EVICTED_ANNOTATION)
+
+
+class GivenUp(enum.StrEnum):
+    """One word for why an attempt was given up by us."""
+
+    TIMEOUT = "DrainTimeout"
+    REFUSED = "DrainRefused"
 
 
 class Stage(enum.Enum):
@@ -113,7 +118,7 @@ def _prepare(view: View, attempt: Attempt) -> Next:
     attempt = dataclasses.replace(attempt, cordoned=cordoned)
     waits = _unready(view, cordoned)
     if waits and view.now - began > view.policy.timeout_s:
-        return _give_up(view, attempt, DRAIN_TIMEOUT, f"not within the time limit: {waits}")
+        return _give_up(view, attempt, GivenUp.TIMEOUT, f"not within the time limit: {waits}")
     return Next(attempt=attempt, prepared=None if waits else True, waits=waits)
 
 
@@ -142,9 +147,9 @@ def _hold(view: View, attempt: Attempt) -> Next:
         _rules(view, evicted),
     )
     if refused := [f"{each.key} {each.why}" for each in found if isinstance(each, Refuse)]:
-        return _give_up(view, attempt, DRAIN_REFUSED, "; ".join(refused))
+        return _give_up(view, attempt, GivenUp.REFUSED, "; ".join(refused))
     if view.now - since > view.policy.timeout_s:
-        return _give_up(view, attempt, DRAIN_TIMEOUT, _late(view, found))
+        return _give_up(view, attempt, GivenUp.TIMEOUT, _late(view, found))
     evict = tuple(each.pod for each in found if isinstance(each, Evict))
     noted = evicted | {pod.key: pod.uid for pod in evict}
     note = {names.EVICTED_ANNOTATION: notes.written(noted)}

@@ -159,7 +159,7 @@ def test_u067_pods_that_do_not_end_in_time_fail_the_change_and_all_is_as_before(
     step = prepare.decide(seen, step.attempt)
     assert step.prepared is False
     assert step.attempt.failure
-    assert step.attempt.failure.reason == prepare.DRAIN_TIMEOUT
+    assert step.attempt.failure.reason == prepare.GivenUp.TIMEOUT
     for running in made.pods:
         assert running.pod.key in step.attempt.failure.sentence
     made.obey(step, seen)
@@ -202,7 +202,7 @@ def test_protected_pods_fail_the_change_at_once(owner: str, policy: Policy) -> N
     made.pods[0].pod = dataclasses.replace(made.pods[0].pod, owner=owner)
     step = prepare.decide(made.view(), attempt)
     assert step.attempt.failure
-    assert step.attempt.failure.reason == prepare.DRAIN_REFUSED
+    assert step.attempt.failure.reason == prepare.GivenUp.REFUSED
     assert made.pods[0].pod.key in step.attempt.failure.sentence
     assert not step.evict
     assert step.prepared is False
