@@ -6,6 +6,7 @@ other is unaccounted: it is never put down to somebody who holds a slot. `sampli
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from services.advertiser.owners import Owner
@@ -43,7 +44,7 @@ def differ(before: Usage | None, after: Usage) -> bool:
 
 def _device(sample: Sample, owners: Owners | None, ledger: Ledger | None) -> DeviceUse:
     seen = [(each, owners[each.pid]) for each in sample.processes if owners and each.pid in owners]
-    theirs, strangers = _sorted_out(seen, _rows(sample, ledger))
+    theirs, strangers = _sorted_out(_without_server(seen), _rows(sample, ledger))
     return DeviceUse(
         uuid=sample.uuid,
         gpu_uuid=sample.gpu_uuid,
@@ -57,8 +58,25 @@ def _device(sample: Sample, owners: Owners | None, ledger: Ledger | None) -> Dev
     )
 
 
+Seen = Sequence[tuple[ProcessUse, Owner]]
+
+
+def _without_server(seen: Seen) -> Seen:
+    """Leave the server of MPS out. Where it is said to compute, it does so for its clients.
+
+    What each of them had of the time is then not known, and no rest.
+    """
+    clients = [(process, owner) for process, owner in seen if owner.program != MPS_SERVER]
+    if not any(process.sm_percent for process, owner in seen if owner.program == MPS_SERVER):
+        return clients
+    return [
+        (dataclasses.replace(process, sm_percent=process.sm_percent or None), owner)
+        for process, owner in clients
+    ]
+
+
 def _sorted_out(
-    seen: Iterable[tuple[ProcessUse, Owner]], rows: Sequence[LedgerRow] | None
+    seen: Seen, rows: Sequence[LedgerRow] | None
 ) -> tuple[dict[Holder, list[ProcessUse]], list[tuple[ProcessUse, Owner]]]:
     """Tell holders' processes from the others.
 
@@ -69,8 +87,6 @@ def _sorted_out(
     theirs: dict[Holder, list[ProcessUse]] = {}
     strangers = []
     for process, owner in seen:
-        if owner.program == MPS_SERVER:
-            continue
         if owner.holder and (rows is None or owner.holder.pod_key in pods):
             theirs.setdefault(owner.holder, []).append(process)
         elif not (owner.holder and unresolved):

@@ -125,6 +125,17 @@ def test_the_server_of_mps_is_nobodys_use() -> None:
     assert (device.pods, device.unaccounted) == ((), ())
 
 
+def test_time_that_the_server_of_mps_is_charged_with_is_not_its_clients_rest() -> None:
+    """Nobody can tell whose it was; what NVML does say of a client stays."""
+    known = owners((1, TRAIN), (2, SERVE))
+    known[3] = Owner(pid=3, program=use.MPS_SERVER, holder=THIEF)
+    seen = sample(process(1, 100, 0), process(2, 100, 30), process(3, 30, 50))
+    device = one(seen, known, HELD)
+    assert [(each.holder, each.sm_percent) for each in device.pods] == [(SERVE, 30), (TRAIN, None)]
+    seen = sample(process(1, 100, 0), process(3, 30, 0))
+    assert [each.sm_percent for each in one(seen, known, HELD).pods] == [0]
+
+
 def test_processes_that_ended_since_are_left_out() -> None:
     """NVML named them a moment ago."""
     device = one(sample(process(1), process(9)), owners((1, TRAIN)), HELD)
