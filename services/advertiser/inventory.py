@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from services.advertiser import health, mps
@@ -127,6 +128,19 @@ def health_changes(before: Inventory | None, after: Inventory) -> list[tuple[Gpu
         if gpu.uuid in former
         for uuid, verdict in _changed(former[gpu.uuid], gpu)
     ]
+
+
+def is_recut(before: Inventory | None, after: Inventory, gpus: Collection[str]) -> bool:
+    """Whether one of these GPUs has other MIG devices than before."""
+    former = {gpu.uuid: gpu for gpu in before.gpus} if before is not None else {}
+    return any(
+        gpu.uuid in gpus and gpu.uuid in former and _devices(gpu) != _devices(former[gpu.uuid])
+        for gpu in after.gpus
+    )
+
+
+def _devices(gpu: Gpu) -> set[str]:
+    return {device.uuid for device in gpu.mig_devices}
 
 
 def _judged(state: State, hardware: Hardware, now: int) -> tuple[Gpu, ...]:

@@ -88,6 +88,7 @@ class Loop:
         self._intent: bus_state.Received[Intent] | None = None
         self._hold: Hold | None = None
         self._paused: Hold | None = None  # the hold for which NVML is let go
+        self._cut: bus_state.Received[Hold] | None = None  # the last by which GPUs are cut anew
         self._report = mps.NOTHING
         self._heard_ns = 0  # when an intent came that no inventory answers yet
         self._events: list[GpuEvent] = []
@@ -107,6 +108,8 @@ class Loop:
     def on_hold(self, received: bus_state.Received[Hold]) -> None:
         """Take the agent's newest hold: it may ask for NVML to be let go."""
         self._hold = received.value
+        if received.value.recut:
+            self._cut = received
         self._wake.set()
 
     async def run(self) -> None:
@@ -269,13 +272,25 @@ class Loop:
             log.warning("refused: %s", problem.sentence(), extra=told)
 
     def _cause(self, content: Inventory, heard_ns: int) -> spans.Step:
-        """The step that explains a new inventory: an intent applied, or hardware that changed."""
+        """The step that explains a new inventory: an intent applied, or hardware that changed.
+
+        Where the agent cut a GPU anew, that belongs to its change.
+        """
         former = self._state.published
         if self._intent and (former is None or former.stamp.generation != content.stamp.generation):
             return self._telemetry.begin(
                 "apply sharing", self._intent.traceparent, start_ns=heard_ns or None
             )
-        return self._telemetry.begin("observe hardware")
+        return self._telemetry.begin("observe hardware", self._change_of(content))
+
+    def _change_of(self, content: Inventory) -> str:
+        """The agent's change that made what this inventory shows for the first time, or empty."""
+        cut, former = self._cut, self._state.published
+        if cut is None or not inventory.is_recut(former, content, cut.value.recut):
+            return ""
+        if self._hold is not None and not self._hold.recut:
+            self._cut = None  # what is cut from now on was cut by somebody else
+        return cut.traceparent
 
     async def _save(self, content: Inventory) -> None:
         try:

@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from shared import version
 from shared.contract.messages import SpanRecord
-from shared.telemetry import context, resource
+from shared.telemetry import context, conventions, resource
 from shared.telemetry.meters import Tally
 
 QUEUE = 2048  # spans that wait or are on their way; the SDK's queue is as long
@@ -61,9 +61,9 @@ class OtlpExport:
             context=_span_context(context.TraceContext(span.trace_id, span.span_id), remote=False),
             parent=_remote(above) if span.parent_id else None,
             resource=self._resource,
-            attributes=span.attributes,
+            attributes=conventions.attributes(span),
             links=[trace.Link(_remote(link)) for link in map(context.parse, span.links) if link],
-            kind=SpanKind.INTERNAL,
+            kind=SpanKind.PRODUCER if conventions.is_sending(span) else SpanKind.INTERNAL,
             status=Status(StatusCode.OK) if span.ok else Status(StatusCode.ERROR, span.error),
             start_time=span.start_ns,
             end_time=span.end_ns,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from shared.contract.table import Role
 from shared.telemetry import catalogue
 
 METRIC = re.compile(r"\bslicewire_[a-z_]+\b(?:\{([^}]*)\})?")
@@ -28,7 +29,7 @@ def instrument(series: str) -> catalogue.Instrument:
 def labels(series: str) -> set[str]:
     """Labels that it may have."""
     found = instrument(series)
-    place = {"node"} if catalogue.Role.CONTROLLER not in found.services else set()
+    place = {"node"} if Role.CONTROLLER not in found.services else set()
     anywhere = {"node", "service"} if found.services == catalogue.EVERYWHERE else set()
     bucket = {"le"} if found.kind is catalogue.Kind.HISTOGRAM else set()
     return {*found.labels, *place, *anywhere, *bucket}

@@ -198,8 +198,7 @@ class Loop:
             self._boards = sights.boards(self._seen) if self._seen else self._boards
             said = dataclasses.replace(said, boards=self._boards)
         if said is not None and said != self._said:
-            if said.reason == Reason.REFUSED and not self._is_refused(said):
-                tracing.refused(self._telemetry, said, traceparent)
+            tracing.tell_refusal(self._telemetry, self._said, said, traceparent)
             self._said = said
             step = self._telemetry.begin("publish progress", traceparent)
             told = logs.about(
@@ -209,14 +208,6 @@ class Loop:
             log.log(level, "%s: %s", said.phase, said.sentence, extra=told)
             self._parts.progress(said, step.traceparent)
             self._telemetry.end(step, attributes={"phase": said.phase})
-
-    def _is_refused(self, said: Progress) -> bool:
-        """Whether the same was said before, of the same generation."""
-        former = self._said
-        return former is not None and (former.reason, former.stamp.generation) == (
-            said.reason,
-            said.stamp.generation,
-        )
 
     async def _do(self, act: Act) -> None:
         in_hand = self._memory.change

@@ -7,7 +7,9 @@ over a restart of the agent. `loop` calls it when a memory has been written.
 from __future__ import annotations
 
 from services.reconfigurer.agent import words
-from services.reconfigurer.agent.memory import Change, Memory
+from services.reconfigurer.agent.memory import Change, Memory, Reason
+from shared.contract.generation import Generation
+from shared.contract.messages import Progress
 from shared.telemetry import catalogue, spans
 
 
@@ -35,6 +37,20 @@ def _planned(telemetry: spans.Telemetry, change: Change) -> None:
             "instances.created": sum(len(part.plan.create) for part in change.parts),
         },
     )
+
+
+def tell_refusal(
+    telemetry: spans.Telemetry, before: Progress | None, after: Progress, traceparent: str
+) -> None:
+    """Leave a span of a layout that cannot be: it has no plan, so no memory tells of it."""
+    if after.reason != Reason.REFUSED or (before is not None and _told(before) == _told(after)):
+        return
+    step = telemetry.begin("plan layout", traceparent)
+    telemetry.end(step, error=f"{after.reason}: {after.sentence}")
+
+
+def _told(said: Progress) -> tuple[str, Generation]:
+    return said.reason, said.stamp.generation
 
 
 def _ended(telemetry: spans.Telemetry, former: Change, after: Memory) -> None:

@@ -27,6 +27,7 @@ from shared.simulation.broker import Broker
 from shared.simulation.gpu import capabilities, catalogue
 from shared.simulation.gpu.local import LocalTransport
 from shared.simulation.gpu.proc import ProcTree
+from shared.telemetry import context
 from tests.support import hardware
 from tests.support.eventually import eventually, steadily
 from tests.support.running import running
@@ -34,6 +35,7 @@ from tests.support.simulated_nvml import simulated_nvml
 
 NODE = "gpu-a.example"
 FIRST = Generation(1, 1)
+CHANGE = f"00-{'a' * 32}-{'b' * 16}-01"
 catalogue.models()  # read from its file before a loop runs
 EMPTY = {"model": "a100-40gb", "migMode": "on"}
 BALANCED = {
@@ -58,11 +60,12 @@ class Site:
         sharing = dataclasses.replace(UNSHARED, mig_strategy=strategy)
         self._intents.put(NODE, hardware.intent(sharing, FIRST, NODE))
 
-    def hold(self, order: int, *, release: bool) -> None:
+    def hold(self, order: int, *, release: bool, traceparent: str = "") -> None:
         """Write the agent's hold."""
         stamp = hardware.stamp(FIRST, NODE)
-        recut = ("GPU-0",) if release else ()
-        self._holds.put(Hold(stamp=stamp, recut=recut, release_nvml=release, order=order))
+        recut = tuple(gpu.uuid for gpu in self.heard[-1].gpus) if release else ()
+        hold = Hold(stamp=stamp, recut=recut, release_nvml=release, order=order)
+        self._holds.put(hold, traceparent)
 
     def offered(self) -> Counter[str]:
         """How many slots of each resource are offered."""
@@ -133,6 +136,25 @@ async def test_u113_every_instance_of_a_balanced_gpu_is_offered(tmp_path: pathli
                     }
                 )
             )
+
+
+async def test_what_the_agent_cut_belongs_to_the_trace_of_its_change(
+    tmp_path: pathlib.Path,
+) -> None:
+    """What somebody else cuts later begins a trace of its own."""
+    with simulated_nvml(EMPTY, node=NODE):
+        async with site(tmp_path) as here:
+            here.want(MigStrategy.MIXED)
+            await eventually(lambda: here.heard and here.heard[-1].stamp.generation == FIRST)
+            here.hold(1, release=True, traceparent=CHANGE)
+            await eventually(lambda: here.heard[-1].paused_for == FIRST)
+            await asyncio.to_thread(cut, 0, ("1g.5gb", 0))
+            here.hold(2, release=False, traceparent=CHANGE)
+            await eventually(lambda: here.offered().total() == 1)
+            assert context.trace_id(here.heard[-1].traceparent) == context.trace_id(CHANGE)
+            await asyncio.to_thread(cut, 0, ("1g.5gb", 1))
+            await eventually(lambda: here.offered().total() == 2)
+            assert context.trace_id(here.heard[-1].traceparent) != context.trace_id(CHANGE)
 
 
 @pytest.mark.parametrize("strategy", [MigStrategy.MIXED, MigStrategy.SINGLE])

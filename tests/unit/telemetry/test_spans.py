@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from shared.contract.messages import SpanRecord
-from shared.telemetry import context, meters, otlp, setup, spans
+from shared.telemetry import context, conventions, meters, otlp, setup, spans
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -90,6 +90,44 @@ def test_the_exporter_gets_ids_times_links_and_status_unchanged() -> None:
     assert sent.status.description == "refused"
     assert sent.resource.attributes["service.name"] == "slicewire-agent"
     assert sent.resource.attributes["k8s.node.name"] == "n1"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "sent"),
+    [
+        ("evict pod", {"node": "n.1"}, {"k8s.node.name": "n.1"}),
+        (
+            "evict pod",
+            {"pod": "team/train"},
+            {"k8s.namespace.name": "team", "k8s.pod.name": "train"},
+        ),
+        ("cut GPU", {"gpu": "GPU-1"}, {"hw.id": "GPU-1", "hw.type": "gpu"}),
+        (
+            "send list",
+            {"resource": "r", "slots": 3},
+            {"slicewire.resource": "r", "slicewire.slots": 3},
+        ),
+        (
+            "publish intent",
+            {},
+            {
+                "messaging.system": "nats",
+                "messaging.operation.name": "publish",
+                "messaging.operation.type": "send",
+                "messaging.destination.name": "intent",
+            },
+        ),
+    ],
+    ids=["node", "pod", "GPU", "ours", "a hop over the bus"],
+)
+def test_otlp_names_attributes_as_the_conventions_do(
+    name: str, given: dict[str, spans.Attribute], sent: dict[str, spans.Attribute]
+) -> None:
+    """On the bus, for people, they keep their short names."""
+    telemetry = spans.Telemetry("agent", "n1")
+    span = telemetry.end(telemetry.begin(name), attributes=given)
+    assert conventions.attributes(span) == sent
+    assert span.attributes == given
 
 
 class Stuck(SpanExporter):
