@@ -7,6 +7,7 @@ import contextlib
 import functools
 import pathlib
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -87,21 +88,31 @@ async def test_u087_three_pods_on_four_slots_are_three_series_until_one_goes(
         await eventually(lambda: are("p1", "p3"), within=PATIENCE_S)
 
 
+@dataclass
+class Receiver:
+    """A receiver of OTLP that is no good; `asked` counts connections that it took."""
+
+    address: str
+    asked: int = 0
+
+
 @contextlib.asynccontextmanager
-async def _receiver(kind: str) -> AsyncIterator[str]:
-    """The address of a receiver of OTLP that refuses connections, or takes them and is silent."""
+async def _receiver(kind: str) -> AsyncIterator[Receiver]:
+    """One that refuses connections, or takes them and is silent."""
     if kind == "refuses":
-        yield f"http://127.0.0.1:{scraping.free_port()}"
+        yield Receiver(f"http://127.0.0.1:{scraping.free_port()}")
         return
     over = asyncio.Event()
 
     async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        receiver.asked += 1
         await over.wait()
         writer.close()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    receiver = Receiver(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield receiver
         over.set()
 
 
@@ -109,10 +120,10 @@ async def _receiver(kind: str) -> AsyncIterator[str]:
 async def test_a_receiver_that_is_down_costs_entries_and_they_are_counted(
     kind: str, tmp_path: pathlib.Path
 ) -> None:
-    """Pods are admitted, scrapes answered, the loss is told, and a planned stop is not held up."""
-    async with rig(tmp_path) as here, _receiver(kind) as address:
+    """Pods are admitted, scrapes are answered, and the loss is told."""
+    async with rig(tmp_path) as here, _receiver(kind) as receiver:
         variables = {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": address,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.address,
             "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
             "OTEL_METRIC_EXPORT_INTERVAL": "200",
             "OTEL_BSP_SCHEDULE_DELAY": "100",
@@ -128,6 +139,19 @@ async def test_a_receiver_that_is_down_costs_entries_and_they_are_counted(
             await _start(here, "p3")
             await eventually(lambda: _three(port), within=PATIENCE_S)
             assert ("otlp",) in values(await scrape(port), "slicewire_queue_depth", "queue")
+
+
+async def test_a_planned_stop_waits_for_no_receiver_that_hangs(tmp_path: pathlib.Path) -> None:
+    """With the standard deadline of 10 s, and spans and readings on their way."""
+    async with rig(tmp_path) as here, _receiver("hangs") as receiver:
+        variables = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.address,
+            "OTEL_METRIC_EXPORT_INTERVAL": "200",
+            "OTEL_BSP_SCHEDULE_DELAY": "100",
+        }
+        async with scraped(here, **variables):
+            await _start(here, "p1")
+            await eventually(lambda: receiver.asked >= 2, within=PATIENCE_S)
 
 
 async def _three(port: int) -> bool:
