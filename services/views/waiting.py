@@ -12,7 +12,7 @@ from shared.contract.messages import Fact, SpanRecord, Stamp
 from shared.contract.waiting import Waiting
 from shared.waiting.node import NodeView
 from shared.waiting.reasons import Reason, Verdict
-from shared.waiting.verdict import FAILED, Judge
+from shared.waiting.verdict import Judge
 
 EVICTION = "evict pod"  # the controller's span of one
 NOBODY = Waiting(stamp=Stamp(node="", writer=""))
@@ -57,7 +57,7 @@ def summary(states: Iterable[NodeState], waiting: Waiting | None) -> list[dict[s
     if waiting is None or not waiting.pods:
         return []
     by = judge(states, waiting)
-    found = [by.of_pod(pod) for pod in waiting.pods if pod.phase != FAILED and by.ours(pod)]
+    found = [by.of_pod(pod) for pod in waiting.pods if not pod.failed and by.ours(pod)]
     counts = Counter(each.reason for each in found)
     first = {each.reason: each for each in reversed(found)}
     return [

@@ -20,7 +20,7 @@ async def find(bus: Bus, book: Book, key: str) -> Verdict | None:
         BusError: the bus does not answer.
     """
     told = book.waiting
-    failed = [each for each in (told.pods if told else ()) if each.pod == key and each.failed_ns]
+    failed = [each for each in (told.pods if told else ()) if each.pod == key and each.failed]
     facts = [
         fact
         for pod in failed

@@ -14,6 +14,7 @@ from shared.contract.messages import Stamp
 MOST_PODS = 500  # that are told of
 MOST_FAILED = 100  # of these, that have failed: they lie about until somebody deletes them
 MOST_OTHERS = 100  # of these, that ask for no device
+FAILED = "Failed"  # the phase
 MOST_TEXT = 512  # characters of a sentence of somebody else
 
 
@@ -46,6 +47,11 @@ class WaitingPod:
     reason: str = ""
     message: str = ""
     failed_ns: int = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether it will never run."""
+        return self.phase == FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

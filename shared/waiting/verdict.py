@@ -17,7 +17,6 @@ from shared.waiting import finding, reasons, refused, telling, words
 from shared.waiting.node import NodeView
 from shared.waiting.reasons import Reason, Slot, Verdict
 
-FAILED = "Failed"
 NOWHERE = "no node with GPUs is one that it may go to"
 
 
@@ -48,7 +47,7 @@ class Judge:
         """Say why a pod does not run."""
         mine = self.ours(pod)
         held = self._held.get(pod.pod, ())
-        if pod.phase == FAILED:
+        if pod.failed:
             return refused.of_pod(pod, mine, self._views, self._facts)
         if held:
             sentence = f"it has its slots on {pod.node}, and does not run yet: {_status(pod)}"

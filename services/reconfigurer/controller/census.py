@@ -73,7 +73,7 @@ def reminder(pod: WaitingPod, verdict: Verdict, now_ns: int, after_s: float) -> 
     was made, so a new leader posts no second one.
     """
     age_ns = now_ns - pod.created_ns
-    if pod.failed_ns or verdict.reason in SILENT or age_ns < after_s * 1e9:
+    if pod.failed or verdict.reason in SILENT or age_ns < after_s * 1e9:
         return None
     namespace, _, name = pod.pod.partition("/")
     return saying.Say(
@@ -89,8 +89,8 @@ def _told(seen: Iterable[Seen]) -> list[Seen]:
     """Choose and order them as `Waiting` says."""
     ordered = sorted(seen, key=lambda each: (each.pod.created_ns, each.pod.pod))
     devices = [each for each in ordered if each.of_devices]
-    told = [each for each in devices if not each.failed][: waiting.MOST_PODS]
-    failed = [each for each in reversed(devices) if each.failed]
+    told = [each for each in devices if not each.pod.failed][: waiting.MOST_PODS]
+    failed = [each for each in reversed(devices) if each.pod.failed]
     told += failed[: min(waiting.MOST_PODS - len(told), waiting.MOST_FAILED)]
     others = [each for each in ordered if not each.of_devices]
     return told + others[: min(waiting.MOST_PODS - len(told), waiting.MOST_OTHERS)]

@@ -12,7 +12,6 @@ from services.reconfigurer.controller import selection
 from shared.contract import waiting
 from shared.contract.waiting import Request, WaitingPod
 
-FAILED = "Failed"
 Object = Mapping[str, Any]
 
 
@@ -28,17 +27,12 @@ class Seen:
         """Whether it asks for something that a device plugin serves."""
         return bool(self.pod.requests)
 
-    @property
-    def failed(self) -> bool:
-        """Whether it will never run."""
-        return self.pod.phase == FAILED
-
 
 def of(found: Object, seen_ns: int) -> Seen:
     """Read a Pod object; one that has failed did so at `seen_ns` unless it says when."""
     metadata, spec = found["metadata"], found.get("spec") or {}
     status = found.get("status") or {}
-    failed = status.get("phase") == FAILED
+    failed = status.get("phase") == waiting.FAILED
     pod = WaitingPod(
         pod=f"{metadata['namespace']}/{metadata['name']}",
         uid=metadata["uid"],

@@ -139,7 +139,7 @@ class Watching:
         judge = Judge(census.views(self._fleet, told), told)
         found: list[tuple[WaitingPod, Verdict]] = []
         for number, pod in enumerate(told.pods, start=1):
-            if not pod.failed_ns and (mine := judge.ours(pod)):
+            if not pod.failed and (mine := judge.ours(pod)):
                 found.append((dataclasses.replace(pod, requests=mine), judge.of_pod(pod)))
             if number % YIELD_EACH == 0:
                 await clock.sleep(0)
