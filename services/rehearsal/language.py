@@ -12,7 +12,7 @@ from typing import Any
 from services.reconfigurer.controller import values
 from services.rehearsal import cast, steps
 from services.rehearsal.spot import Spot
-from services.rehearsal.story import Node, Step, Story
+from services.rehearsal.story import Node, Step, Story, serves_mps
 from shared.domain.errors import Place, RefusedError
 from shared.sharing import findings, tree
 from shared.simulation.kube.apiserver import kinds
@@ -37,12 +37,14 @@ def read(text: str, file: str) -> Story:
     root = Spot.root(documents[0], found)
     parts = root.mapping(PARTS)
     nodes = _nodes(root, parts)
+    given = _values(parts["values"]) if "values" in parts else {}
+    mps = not found.problems and serves_mps(given)
     story = Story(
         file=file,
         nodes=nodes,
         config_maps=_config_maps(parts.get("configMaps")),
-        values=_values(parts["values"]) if "values" in parts else {},
-        steps=_steps(root, parts, nodes),
+        values=given,
+        steps=_steps(root, parts, steps.Reader({node.name: node for node in nodes}, mps=mps)),
     )
     found.settle()
     return story
@@ -86,11 +88,10 @@ def _values(spot: Spot) -> dict[str, Any]:
     return given
 
 
-def _steps(root: Spot, parts: Mapping[str, Spot], nodes: tuple[Node, ...]) -> tuple[Step, ...]:
+def _steps(root: Spot, parts: Mapping[str, Spot], reader: steps.Reader) -> tuple[Step, ...]:
     if "steps" not in parts:
         root.refuse('the key "steps" is missing: a story without steps shows nothing')
         return ()
-    reader = steps.Reader({node.name: node for node in nodes})
     found = tuple(step for spot in parts["steps"].items() if (step := reader.step(spot)))
     reader.end()
     return found

@@ -75,6 +75,7 @@ _FAULT = mapping(
         "nvml": _CALL,
         "modeStaysPending": {"enum": [True, "reset", "reboot", "healed"]},
         "clients": listing(_CLIENT),
+        "mps": {"enum": ["down"]},
     },
     required=("node",),
 )

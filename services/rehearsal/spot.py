@@ -14,7 +14,6 @@ from typing import Any
 
 from shared.sharing import fields, findings, scalars, suggest, tree
 
-LATER = frozenset(("mps",))  # words of the language that this version does not play
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 
 
@@ -82,8 +81,6 @@ class Spot:
     def refuse_key(self, name: str, known: Collection[str]) -> None:
         """Report that this value's key has no place here."""
         hint = suggest.did_you_mean(name, known)
-        if name in LATER:
-            hint = "this version does not play it yet"
         what = f'unknown key "{suggest.shorten(name)}", accepted here:'
         self.field.report_key(f"{what} {suggest.listed(known)}", hint)
 

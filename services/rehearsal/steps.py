@@ -44,7 +44,7 @@ from shared.simulation.gpu import answers, faults
 
 FAULT_KEYS = (
     *("node", "gpu", "xid", "instance", "lost", "nvml"),
-    *("modeStaysPending", "clients"),
+    *("modeStaysPending", "clients", "mps"),
 )
 CLIENT_KEYS = ("gpu", "name", "pid")
 NVML_KEYS = ("call", "gpu", "nth", "error", "times", "delay")
@@ -61,6 +61,7 @@ class Reader:
     """Reads the steps of one story in order."""
 
     nodes: Mapping[str, Node]
+    mps: bool = False  # whether the nodes have an MPS service
     pods: set[str] = field(default_factory=set)
     marks: set[str] = field(default_factory=set)  # names and kinds of the steps so far
     _awaited: list[Spot] = field(default_factory=list)  # pods that `never` names ahead
@@ -186,6 +187,10 @@ class Reader:
             if word not in list(Service):
                 return Manage(verb=verb, service=Service.BUS)
             service = Service(word)
+            if service is Service.MPS and not self.mps:
+                parts["service"].refuse(
+                    "no MPS service runs", "write values: {mps: {enabled: true}}"
+                )
             if service in NODE_SERVICES:
                 spots.required(spot, parts, "node")
             elif "node" in parts:

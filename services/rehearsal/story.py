@@ -208,18 +208,22 @@ class Verb(enum.StrEnum):
 
 
 class Service(enum.StrEnum):
-    """What can be started and stopped; the first three and the kubelet belong to a node."""
+    """What can be started and stopped; those up to the kubelet belong to a node."""
 
     ADVERTISER = "advertiser"
     ALLOCATOR = "allocator"
     AGENT = "agent"
+    MPS = "mps"
     KUBELET = "kubelet"
     CONTROLLER = "controller"
     BUS = "bus"
     APISERVER = "apiserver"
 
 
-NODE_SERVICES = (Service.ADVERTISER, Service.ALLOCATOR, Service.AGENT, Service.KUBELET)
+NODE_SERVICES = (
+    *(Service.ADVERTISER, Service.ALLOCATOR, Service.AGENT, Service.MPS),
+    Service.KUBELET,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,6 +331,16 @@ class Story:
     config_maps: Mapping[str, Mapping[str, str]]
     values: Mapping[str, Any]
     steps: tuple[Step, ...]
+
+    @property
+    def mps(self) -> bool:
+        """Whether the nodes have an MPS service."""
+        return serves_mps(self.values)
+
+
+def serves_mps(values: Mapping[str, Any]) -> bool:
+    """Whether nodes have an MPS service with these values of the chart."""
+    return bool(values.get("mps", {}).get("enabled", False))
 
 
 def plain(value: Any) -> str:

@@ -151,6 +151,7 @@ KEYS: Mapping[About, Mapping[str, Shape]] = MappingProxyType(
             "uuids": listing_or_count,
             "env": texts,
             "devices": listing_or_count,
+            "mounts": listing_or_count,
             "cdi": listing_or_count,
             "evicted": truth,
             "restarts": count,

@@ -34,7 +34,7 @@ FIELDS = {
     "waiting.eventAfterSeconds": "waiting_event_seconds",
     "controller.leaseSeconds": "lease_seconds",
 }
-PARTS = ("advertiser", "allocator", "agent")
+PARTS = ("advertiser", "allocator", "agent", "mps")
 CHART_ONLY = (
     "sharing.configMap.create",
     "sharing.configMap.data",
@@ -49,6 +49,7 @@ CHART_ONLY = (
     *(f"bus.{name}" for name in ("url", "acceptRoleUsers", "usersSecret", "keysSecret")),
     *(f"bus.image.{name}" for name in ("repository", "tag")),
     *(f"bus.persistence.{name}" for name in ("enabled", "size", "storageClass")),
+    "mps.sharedMemory",
     "bus.resources",
     "networkPolicy.enabled",
     "metrics.enabled",

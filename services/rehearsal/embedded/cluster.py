@@ -145,6 +145,7 @@ async def _started(
                 api_url=api_url,
                 broker=broker,
                 targets=targets,
+                mps=story.mps,
             )
             for number, node in enumerate(story.nodes)
         },

@@ -1,4 +1,4 @@
-"""A running pod → what its containers see: slots, devices, environment. Pure."""
+"""A running pod → what its containers see: slots, devices, mounts, environment. Pure."""
 
 from __future__ import annotations
 
@@ -23,5 +23,6 @@ def inside(pod: RunningPod | None, gpus: Mapping[str, str]) -> dict[str, Any]:
         "uuids": sorted(uuids),
         "env": env,
         "devices": sorted({device.host_path for part in parts for device in part.devices}),
+        "mounts": sorted({mount.container_path for part in parts for mount in part.mounts}),
         "cdi": sorted({name for part in parts for name in part.cdi}),
     }

@@ -25,6 +25,7 @@ from shared.simulation.kube.kubelet.runtime import DiedError
 
 _MEMORY = "rehearsal.slicewire.io/uses-mib"  # of each device; annotations of pods
 _PERCENT = "rehearsal.slicewire.io/uses-sm"
+MPS_PIPE = "CUDA_MPS_PIPE_DIRECTORY"  # CUDA's own word for whose client a program is to be
 FIRST_PID = 40_000
 
 
@@ -53,7 +54,7 @@ class GpuProcesses:
         """Have a process of each container compute on the GPUs and MIG devices that it got.
 
         Raises:
-            DiedError: a device is gone, or is full.
+            DiedError: a device is gone, is full, or takes clients of its MPS daemon alone.
         """
         names = [str(each["name"]) for each in pod.manifest["spec"]["containers"]]
         ids = {name: secrets.token_hex(32) for name in names}
@@ -89,6 +90,7 @@ class GpuProcesses:
                 uses.memory_mib,
                 sm_percent=uses.sm_percent,
                 cgroup=group,
+                mps=MPS_PIPE in container.env,
             )
 
 

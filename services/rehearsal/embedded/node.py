@@ -1,4 +1,4 @@
-"""One node of the embedded cluster: the owner of its GPUs, its kubelet, its three services."""
+"""One node of the embedded cluster: the owner of its GPUs, its kubelet, its services."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ from shared.simulation.gpu.control import Control
 from shared.simulation.kube.kubelet.kubelet import FakeKubelet
 
 PROCESSES: tuple[Service, ...] = (Service.ADVERTISER, Service.ALLOCATOR, Service.AGENT)
+BESIDE_THE_BUS = (Service.MPS,)  # these have no access to it
 WORDS = {
     Service.ADVERTISER: ("advertiser",),
     Service.ALLOCATOR: ("allocator",),
     Service.AGENT: ("reconfigurer", "agent"),
+    Service.MPS: ("mps",),
 }
-ON_GPUS = (Service.ADVERTISER, Service.AGENT)  # these meet NVML, so they run on the shim
+# These meet NVML or programs of the driver, so they run on stand-ins for both.
+ON_GPUS = (Service.ADVERTISER, Service.AGENT, Service.MPS)
 # In a rehearsal nobody waits as long as on a real node: the agent's own values are 30 s and 10 s.
 RETRY_S, REBOOT_GRACE_S = "4", "0.5"
 USAGE_S = "1"  # the advertiser's own is 5 s
@@ -47,6 +50,7 @@ class EmbeddedNode:
         api_url: str,
         broker: Broker,
         targets: Targets,
+        mps: bool,
     ) -> None:
         self.node = node
         self._folder = folder
@@ -66,7 +70,7 @@ class EmbeddedNode:
         self.owner = self._process("simulated GPUs", self._owner_arguments(), {})
         self.processes: dict[Service, Process] = {
             service: self._process(service.value, self._arguments(service), self._access(service))
-            for service in PROCESSES
+            for service in (*PROCESSES, *(BESIDE_THE_BUS if mps else ()))
         }
 
     def write_files(self) -> None:
@@ -167,18 +171,19 @@ class EmbeddedNode:
 
     def _arguments(self, service: Service) -> tuple[str, ...]:
         """Words and flags of a service, run on the simulated GPUs where it meets GPUs."""
-        shown = self._targets.flags(service.value, self.node.name)
+        shown = (
+            () if service in BESIDE_THE_BUS else self._targets.flags(service.value, self.node.name)
+        )
         own = (*WORDS[service], *self._flags(service), *shown)
         if service in ON_GPUS:
             return ("simulate", "--socket", str(self._folder / "gpu.sock"), "--", *own)
         return own
 
     def _flags(self, service: Service) -> tuple[str, ...]:
-        flags = {
-            "--node-name": self.node.name,
-            "--run-dir": str(self._run_dir),
-            "--boot-id-path": str(self._boot_id),
-        }
+        flags = {"--run-dir": str(self._run_dir), "--boot-id-path": str(self._boot_id)}
+        if service is Service.MPS:
+            return _words(flags | {"--mps-dir": str(self._run_dir / "mps")})
+        flags |= {"--node-name": self.node.name}
         if service is not Service.ADVERTISER:
             flags |= {"--state-dir": str(self._state_dir)}
         if service is Service.ALLOCATOR:
@@ -196,12 +201,18 @@ class EmbeddedNode:
                 "--reboot-command": f"touch {self._wish}",
                 "--reboot-grace-s": REBOOT_GRACE_S,
             }
-        return tuple(word for pair in flags.items() for word in pair)
+        return _words(flags)
 
     def _access(self, service: Service) -> dict[str, str]:
+        if service in BESIDE_THE_BUS:
+            return {}
         user, password_file = self._broker.credentials(Role(service.value), self.node.name)
         return {
             "SLICEWIRE_BUS_URL": self._broker.url,
             "SLICEWIRE_BUS_USER": user,
             "SLICEWIRE_BUS_PASSWORD_FILE": str(password_file),
         }
+
+
+def _words(flags: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(word for pair in flags.items() for word in pair)

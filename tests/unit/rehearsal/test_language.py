@@ -297,12 +297,19 @@ WRONG: dict[str, tuple[str, str, int, str, str]] = {
         'no step before this one makes the pod "default/abd"',
         'did you mean "default/abc"?',
     ),
-    "condition of a later version": (
-        "- expect: {node: gpu-a.lan, mps: {}, lists: 1}",
-        "steps[0].expect.mps",
+    "an MPS fault that is none": (
+        "- fault: {node: gpu-a.lan, mps: up}",
+        "steps[0].fault",
         7,
-        'unknown key "mps"',
-        "this version does not play it yet",
+        "is no fault of a GPU",
+        "",
+    ),
+    "an MPS service that does not run": (
+        "- kill: {service: mps, node: gpu-a.lan}",
+        "steps[0].kill.service",
+        7,
+        "no MPS service runs",
+        "write values: {mps: {enabled: true}}",
     ),
     "a process that says not what it takes": (
         "- pod: {name: a, requests: {}, uses: {}}",
