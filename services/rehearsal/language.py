@@ -12,7 +12,7 @@ from typing import Any
 from services.reconfigurer.controller import values
 from services.rehearsal import cast, steps
 from services.rehearsal.spot import Spot
-from services.rehearsal.story import Node, Step, Story, serves_mps
+from services.rehearsal.story import DEFAULT_WITHIN_S, Node, Step, Story, serves_mps
 from shared.domain.errors import Place, RefusedError
 from shared.sharing import findings, tree
 from shared.simulation.kube.apiserver import kinds
@@ -20,8 +20,8 @@ from shared.simulation.kube.apiserver import kinds
 PARTS = ("nodes", "configMaps", "values", "steps")
 
 
-def read(text: str, file: str) -> Story:
-    """Read a story.
+def read(text: str, file: str, within_s: float = DEFAULT_WITHIN_S) -> Story:
+    """Read a story; `within_s` is for expectations that do not say it.
 
     Raises:
         RefusedError: it is wrong; the problems say where and what to write.
@@ -44,7 +44,11 @@ def read(text: str, file: str) -> Story:
         nodes=nodes,
         config_maps=_config_maps(parts.get("configMaps")),
         values=given,
-        steps=_steps(root, parts, steps.Reader({node.name: node for node in nodes}, mps=mps)),
+        steps=_steps(
+            root,
+            parts,
+            steps.Reader({node.name: node for node in nodes}, mps=mps, within_s=within_s),
+        ),
     )
     found.settle()
     return story

@@ -62,6 +62,7 @@ class Reader:
 
     nodes: Mapping[str, Node]
     mps: bool = False  # whether the nodes have an MPS service
+    within_s: float = DEFAULT_WITHIN_S  # of expectations that do not say it
     pods: set[str] = field(default_factory=set)
     marks: set[str] = field(default_factory=set)  # names and kinds of the steps so far
     _awaited: list[Spot] = field(default_factory=list)  # pods that `never` names ahead
@@ -203,7 +204,7 @@ class Reader:
         parts = spot.mapping()
         return Expect(
             conditions=conditions.read(spot, ("within", "for"), self._check),
-            within_s=parts["within"].seconds() if "within" in parts else DEFAULT_WITHIN_S,
+            within_s=parts["within"].seconds() if "within" in parts else self.within_s,
             for_s=parts["for"].seconds() if "for" in parts else 0.0,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from services.rehearsal import bodies
 from services.rehearsal.embedded import gpu_processes
 from services.rehearsal.embedded.cluster import NAMESPACE, Cluster
 from services.rehearsal.stage import StageError
@@ -12,7 +13,6 @@ from services.rehearsal.story import (
     Act,
     Budget,
     ConfigMap,
-    Container,
     Cordon,
     Delete,
     Fault,
@@ -31,7 +31,6 @@ from shared.simulation.kube.apiserver.rules import Deletion
 from shared.simulation.kube.kubelet.kubelet import FakeKubelet
 
 IMAGE = "example.com/pause:1"
-PROMPT_S = 1  # a stand-in container takes its whole grace; most real ones end on SIGTERM
 
 
 async def act(cluster: Cluster, action: Act) -> None:
@@ -59,14 +58,14 @@ async def _act(cluster: Cluster, action: Act) -> None:
             _patch_node(cluster, node, {"spec": {"unschedulable": unschedulable or None}})
         case Pod():
             _ensure_namespace(cluster, action.namespace)
-            objects.create(kinds.POD, action.namespace, pod_body(action))
+            objects.create(kinds.POD, action.namespace, _pod(action))
         case Delete(pod=pod, force=force):
             namespace, _, name = pod.partition("/")
             deletion = Deletion(grace_seconds=0) if force else Deletion()
             objects.delete(kinds.POD, namespace, name, deletion)
         case Budget():
             _ensure_namespace(cluster, action.namespace)
-            objects.create(kinds.BUDGET, action.namespace, budget_body(action))
+            objects.create(kinds.BUDGET, action.namespace, bodies.budget(action))
         case Reboot(node=node):
             await cluster.nodes[node].reboot()
         case Fault(node=node, what=what, heal=heal):
@@ -82,44 +81,13 @@ def _ensure_namespace(cluster: Cluster, name: str) -> None:
         cluster.api.objects.create(kinds.NAMESPACE, "", {"metadata": {"name": name}})
 
 
-def pod_body(pod: Pod) -> dict[str, Any]:
-    """The pod object of a step."""
-    spec: dict[str, Any] = {
-        "containers": [_container(each) for each in pod.containers],
-        "terminationGracePeriodSeconds": PROMPT_S,
-    }
-    if pod.init:
-        spec["initContainers"] = [_container(each) for each in pod.init]
-    if pod.node is not None:
-        spec["nodeName"] = pod.node
-    if pod.grace_seconds is not None:
-        spec["terminationGracePeriodSeconds"] = pod.grace_seconds
-    metadata: dict[str, Any] = {
-        "name": pod.name,
-        "namespace": pod.namespace,
-        "labels": dict(pod.labels),
-    }
-    if pod.uses is not None:
-        metadata["annotations"] = gpu_processes.written(pod.uses)
-    return {"metadata": metadata | _owned(pod), "spec": spec}
-
-
-def budget_body(budget: Budget) -> dict[str, Any]:
-    """The PodDisruptionBudget of a step."""
-    selector = {"matchLabels": dict(budget.selector)}
-    return {
-        "metadata": {"name": budget.name},
-        "spec": {"selector": selector, "minAvailable": budget.min_available},
-    }
-
-
-def _container(container: Container) -> dict[str, Any]:
-    amounts = {name: str(count) for name, count in container.requests.items()}
-    return {
-        "name": container.name,
-        "image": IMAGE,
-        "resources": {"requests": amounts, "limits": dict(amounts)},
-    }
+def _pod(step: Pod) -> dict[str, Any]:
+    """The pod object of a step, with what the stand-ins are to know of it."""
+    body = bodies.pod(step, IMAGE)
+    if step.uses is not None:
+        body["metadata"]["annotations"] = gpu_processes.written(step.uses)
+    body["metadata"] |= _owned(step)
+    return body
 
 
 def _owned(pod: Pod) -> dict[str, Any]:

@@ -6,9 +6,10 @@ write with strategic patches. A server that is away is waited for, as the real o
 
 from __future__ import annotations
 
+import enum
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,6 +24,16 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 USER_AGENT: Final = "slicewire-stand-in"  # tells our requests from those of the services
 PAUSE: Final = 0.2  # between two tries of a server that is away
 _AWAY: Final = frozenset({429, 500, 502, 503, 504})
+_EXEC: Final = "v4.channel.k8s.io"
+
+
+class _Channel(enum.IntEnum):
+    """What a message of a running command is, by its first byte."""
+
+    STDIN = 0
+    STDOUT = 1
+    STDERR = 2
+    STATUS = 3
 
 
 class ApiRefusedError(Exception):
@@ -32,6 +43,10 @@ class ApiRefusedError(Exception):
         self.code = int(status.get("code", 0))
         self.reason = str(status.get("reason", ""))
         super().__init__(f"{method} {path}: {self.code} {status.get('message', self.reason)}")
+
+
+class CommandFailedError(Exception):
+    """A command in a container ended with another status than 0; the text is what it said."""
 
 
 class _BrokenWatchError(Exception):
@@ -54,12 +69,18 @@ class Change:
 class ApiClient:
     """Calls one API server; an async context manager.
 
-    A real one asks who calls: `tls` holds certificates.
+    A real one asks who calls: `tls` holds certificates, `headers` what else proves it.
     """
 
-    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        tls: ssl.SSLContext | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._url = url.rstrip("/")
         self._tls = tls
+        self._headers = {"User-Agent": USER_AGENT, **(headers or {})}
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -67,7 +88,7 @@ class ApiClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
         connector = aiohttp.TCPConnector(limit=0, ssl=self._tls or True)
         self._session = aiohttp.ClientSession(
-            timeout=timeout, connector=connector, headers={"User-Agent": USER_AGENT}
+            timeout=timeout, connector=connector, headers=self._headers
         )
         return self
 
@@ -95,6 +116,40 @@ class ApiClient:
     async def delete(self, path: str, body: Object) -> Object:
         """Delete with options (grace, preconditions)."""
         return await self._call("DELETE", path, body)
+
+    async def text(self, path: str) -> str:
+        """Read what is no object: what a pod shows by way of the API server."""
+        async with self._open().get(self._url + path) as answer:
+            text = await answer.text()
+            if answer.status != 200:
+                raise ApiRefusedError("GET", path, {"code": answer.status, "message": text})
+            return text
+
+    async def run(self, pod: str, command: Sequence[str], container: str) -> str:
+        """Run a command in a container of the pod at this path; return what it printed.
+
+        Raises:
+            CommandFailedError: it ended with another status than 0.
+            ApiRefusedError: it was not started.
+        """
+        query = [*(("command", word) for word in command), ("container", container)]
+        query += [("stdout", "true"), ("stderr", "true")]
+        printed = {channel: b"" for channel in _Channel}
+        try:
+            async with self._open().ws_connect(
+                f"{self._url}{pod}/exec", params=query, protocols=(_EXEC,), max_msg_size=0
+            ) as socket:
+                async for message in socket:
+                    if message.data:
+                        printed[_Channel(message.data[0])] += message.data[1:]
+        except aiohttp.WSServerHandshakeError as error:
+            status = {"code": error.status, "message": error.message}
+            raise ApiRefusedError("GET", f"{pod}/exec", status) from error
+        ended = json.loads(printed[_Channel.STATUS] or "{}")
+        if ended.get("status") != "Success":
+            said = printed[_Channel.STDERR].decode(errors="replace").strip()
+            raise CommandFailedError(said or str(ended.get("message", "the connection was lost")))
+        return printed[_Channel.STDOUT].decode(errors="replace")
 
     async def follow(
         self, path: str, selector: Mapping[str, str] | None = None

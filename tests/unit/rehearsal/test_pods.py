@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.rehearsal.embedded import acts
+from services.rehearsal import bodies
 from services.rehearsal.story import Container, Pod
 
 
@@ -23,4 +23,4 @@ def test_a_deleted_pod_takes_as_long_as_the_story_says(grace: int | None, writte
         containers=(Container(name="main", requests={"nvidia.com/gpu": 1}),),
         grace_seconds=grace,
     )
-    assert acts.pod_body(pod)["spec"]["terminationGracePeriodSeconds"] == written
+    assert bodies.pod(pod, "image")["spec"]["terminationGracePeriodSeconds"] == written
