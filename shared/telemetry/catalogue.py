@@ -54,7 +54,7 @@ class Instrument:
         return where | {"service": service.value} if self.services == EVERYWHERE else where
 
     def at(self, value: float, **labels: str) -> Sample:
-        """One series of it, with exactly its labels.
+        """One series of it, with exactly its labels; words of enums become plain text.
 
         Raises:
             ValueError: a label is missing or unknown; a mistake in slicewire.
@@ -64,7 +64,7 @@ class Instrument:
                 f"{self.name} has the labels {', '.join(self.labels) or '(none)'},"
                 f" not {', '.join(sorted(labels)) or '(none)'}"
             )
-        return Sample(self, value, labels)
+        return Sample(self, value, {name: str(text) for name, text in labels.items()})
 
 
 @dataclass(frozen=True, slots=True)

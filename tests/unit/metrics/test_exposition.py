@@ -158,6 +158,13 @@ class Receiver(MetricExporter):
         """Nothing is open."""
 
 
+def test_a_word_of_an_enum_and_its_text_are_one_series(meters: otel_meters.OtelMeters) -> None:
+    """The SDK tells values of different types apart, and a scrape would find the series twice."""
+    for resource in (Role.AGENT, "agent"):
+        meters.count(catalogue.LISTS, resource=resource)
+    assert list(read(meters)["slicewire_lists_total"].values()) == [2]
+
+
 def test_otlp_gets_the_same_series_under_opentelemetrys_names() -> None:
     receiver = Receiver(takes=True)
     meters = otel_meters.OtelMeters(Role.ALLOCATOR, "node-a", exposed=False, exporter=receiver)
