@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from shared.contract.messages import Intent, Inventory, Ledger, LedgerRow, Phase, Progress
@@ -42,9 +43,15 @@ class Slots:
         return self.total - self.retiring
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+NO_SLOTS = Slots()
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeView:
-    """The newest messages about one node, None for what nobody has said."""
+    """The newest messages about one node, None for what nobody has said.
+
+    What follows from them is found once: many kinds of pods ask the same nodes.
+    """
 
     name: str
     intent: Intent | None = None
@@ -80,33 +87,44 @@ class NodeView:
         """What its devices are to offer."""
         return self.inventory.shares if self.inventory else ()
 
-    @property
+    @functools.cached_property
     def rows(self) -> tuple[LedgerRow, ...]:
         """Slots that somebody has."""
         rows = self.ledger.rows if self.ledger else ()
         return tuple(row for row in rows if row.state in TAKEN)
 
-    @property
+    @functools.cached_property
+    def holders(self) -> Mapping[str, frozenset[str]]:
+        """Pods that have slots, by resource; one that is not known yet is named empty."""
+        found: dict[str, set[str]] = {}
+        for row in self.rows:
+            pod = row.holder.pod_key if row.holder else ""
+            found.setdefault(row.resource, set()).add(pod)
+        return {resource: frozenset(pods) for resource, pods in found.items()}
+
+    @functools.cached_property
     def served(self) -> frozenset[str]:
         """Names of all resources that it offers."""
         offered = {share.resource for share in self.shares if share.replicas}
-        counts = self.ledger.counts if self.ledger else ()
-        return frozenset(offered | {each.resource for each in counts if each.counts.total})
+        return frozenset(offered | {name for name, slots in self._slots.items() if slots.total})
 
     def slots(self, resource: str) -> Slots:
         """Count its slots of a resource."""
+        return self._slots.get(resource, NO_SLOTS)
+
+    @functools.cached_property
+    def _slots(self) -> Mapping[str, Slots]:
         sick = {gpu.uuid for gpu in self.gpus if not gpu.health.usable}
-        found: Counter[str] = Counter()
+        found: dict[str, Counter[str]] = {}
         for each in self.ledger.counts if self.ledger else ():
-            if each.resource == resource:
-                counts = each.counts
-                withheld = self.changing and each.gpu_uuid not in sick
-                found["withheld" if withheld else "sick"] += counts.unhealthy
-                found["free"] += counts.free
-                found["taken"] += counts.held + counts.granted + counts.retiring
-                found["retiring"] += counts.retiring
-                found["lost"] += counts.lost
-        return Slots(**found)
+            counts, tally = each.counts, found.setdefault(each.resource, Counter())
+            withheld = self.changing and each.gpu_uuid not in sick
+            tally["withheld" if withheld else "sick"] += counts.unhealthy
+            tally["free"] += counts.free
+            tally["taken"] += counts.held + counts.granted + counts.retiring
+            tally["retiring"] += counts.retiring
+            tally["lost"] += counts.lost
+        return {resource: Slots(**tally) for resource, tally in found.items()}
 
     def offers(self, resource: str) -> Iterator[Share]:
         """Devices that are to offer a resource."""
@@ -126,7 +144,7 @@ class NodeView:
             if (layout := builtin.wanted(self.intent.mig_config, board))
         )
 
-    @property
+    @functools.cached_property
     def boards(self) -> dict[str, Board]:
         """What its GPUs can be cut into, by UUID."""
         told = self.progress.boards if self.progress else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Iterable
 
 from shared.contract.messages import Phase
@@ -19,7 +20,7 @@ SILENT = "its allocator has not registered it with the kubelet"
 
 def some(names: Collection[str]) -> str:
     """Name a few, and say how many there are besides."""
-    shown = ", ".join(sorted(names)[:MOST_NAMED])
+    shown = ", ".join(heapq.nsmallest(MOST_NAMED, names))
     more = len(names) - MOST_NAMED
     return f"{shown} and {more} more" if more > 0 else shown
 
@@ -36,12 +37,10 @@ def asked(requests: Iterable[Request]) -> str:
 
 def holders(views: Iterable[NodeView], resource: str) -> str:
     """Say which pods hold slots of a resource."""
-    pods = {
-        row.holder.pod_key if row.holder else "a pod not known yet"
-        for view in views
-        for row in view.rows
-        if row.resource == resource
-    }
+    nobody: frozenset[str] = frozenset()
+    pods = nobody.union(*(view.holders.get(resource, nobody) for view in views))
+    if "" in pods:
+        pods = pods - {""} | {"a pod not known yet"}
     return f"held by {some(pods)}" if pods else ""
 
 

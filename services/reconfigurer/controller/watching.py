@@ -47,7 +47,6 @@ LOOK_EVERY_S = 5.0  # while something waits
 MOST_LOOKED_AT = 4  # nodes a look
 BOUND_SOON_NS = 3 * 10**9  # a pod younger than this may be bound any moment
 MOST_REMINDED = 20  # pods a look: a storm of pods is told little by little
-YIELD_EACH = 20
 ODD = frozenset({Reason.NOT_OURS, Reason.NOT_REGISTERED})
 
 
@@ -138,11 +137,10 @@ class Watching:
         """Judge every pod, remind those that wait for long, and look closer where it is odd."""
         judge = Judge(census.views(self._fleet, told), told)
         found: list[tuple[WaitingPod, Verdict]] = []
-        for number, pod in enumerate(told.pods, start=1):
+        for pod in told.pods:
             if not pod.failed and (mine := judge.ours(pod)):
                 found.append((dataclasses.replace(pod, requests=mine), judge.of_pod(pod)))
-            if number % YIELD_EACH == 0:
-                await clock.sleep(0)
+                await clock.sleep(0)  # a kind of pod that is new takes a while in a large fleet
         self._found = tuple(found)
         self._remind(found)
         await self._look_closer(found)
