@@ -65,17 +65,25 @@ def metrics(
 
 
 def beside(data: MetricsData, added: list[Metric]) -> MetricsData:
-    """What the SDK read, with `added` under the same resource."""
+    """What the SDK read, with `added` under the same resource and scope.
+
+    There is one scope: of two equal ones the encoder of OTLP keeps the last and drops the other.
+    """
     return MetricsData(
         resource_metrics=[
             ResourceMetrics(
                 resource=each.resource,
-                scope_metrics=[*each.scope_metrics, ScopeMetrics(SCOPE, added, "")],
+                scope_metrics=[ScopeMetrics(SCOPE, [*_read(each), *added], "")],
                 schema_url=each.schema_url,
             )
             for each in data.resource_metrics
         ]
     )
+
+
+def _read(one: ResourceMetrics) -> Iterator[Metric]:
+    for scope in one.scope_metrics:
+        yield from scope.metrics
 
 
 def _points(series: dict[Labels, float], since_ns: int, now_ns: int) -> list[NumberDataPoint]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from opentelemetry.sdk.metrics.export import (
     MetricExporter,
     MetricExportResult,
@@ -175,6 +176,10 @@ def test_otlp_gets_the_same_series_under_opentelemetrys_names() -> None:
     assert resource.resource.attributes["service.name"] == "slicewire-allocator"
     assert resource.resource.attributes["k8s.node.name"] == "node-a"
     sent = {each.name: each for scope in resource.scope_metrics for each in scope.metrics}
+    ((encoded,),) = (
+        each.scope_metrics for each in encode_metrics(receiver.got[-1]).resource_metrics
+    )
+    assert {each.name for each in encoded.metrics} == sent.keys()
     assert {"slicewire.build.info", "slicewire.lists", "slicewire.holder"} <= sent.keys()
     (point,) = sent["slicewire.holder"].data.data_points
     assert isinstance(point, NumberDataPoint)
