@@ -103,7 +103,8 @@ def test_the_default_values_are_valid() -> None:
             {"enabled": False, "podMonitor": {"enabled": True}},
             id="a monitor of nothing",
         ),
-        pytest.param("mps.enabled", True, id="a section that this version has not"),
+        pytest.param("mps.sharedMemoryMiB", "1Gi", id="a size with a unit"),
+        pytest.param("vram.enabled", True, id="a section that this version has not"),
     ],
 )
 def test_usual_mistakes_are_refused(path: str, value: object) -> None:

@@ -49,7 +49,7 @@ CHART_ONLY = (
     *(f"bus.{name}" for name in ("url", "acceptRoleUsers", "usersSecret", "keysSecret")),
     *(f"bus.image.{name}" for name in ("repository", "tag")),
     *(f"bus.persistence.{name}" for name in ("enabled", "size", "storageClass")),
-    "mps.sharedMemory",
+    "mps.sharedMemoryMiB",
     "bus.resources",
     "networkPolicy.enabled",
     "metrics.enabled",

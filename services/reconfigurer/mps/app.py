@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator, Callable
 
-from services.reconfigurer.mps import loop
+from services.reconfigurer.mps import loop, shared_memory
 from services.reconfigurer.mps.daemon import Daemon
 from services.reconfigurer.mps.keeping import Keeper
 from services.reconfigurer.mps.settings import MpsSettings
@@ -30,8 +32,24 @@ async def serve(settings: MpsSettings) -> None:
             probe_period_s=settings.probe_period_s,
         )
 
-    async with locks.ServingLock(settings.run_dir / mps.LOCK_FILE):
+    async with (
+        locks.ServingLock(settings.run_dir / mps.LOCK_FILE),
+        _shared_memory(settings.mps_dir / mps.SHM, settings.shared_memory_mib),
+    ):
         boot_id = await asyncio.to_thread(boot.boot_id, settings.boot_id_path)
         await loop.Loop(
             settings.run_dir, boot_id, keeper, look_period_s=settings.look_period_s
         ).run()
+
+
+@contextlib.asynccontextmanager
+async def _shared_memory(folder: pathlib.Path, mib: int) -> AsyncIterator[None]:
+    """Have daemons and clients meet in a tmpfs while the block runs, where one is asked for."""
+    if not mib:
+        yield
+        return
+    await asyncio.to_thread(shared_memory.mount, folder, mib)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(shared_memory.unmount, folder)

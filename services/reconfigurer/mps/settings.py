@@ -20,6 +20,11 @@ class MpsSettings(settings.Settings):
         default=pathlib.Path(mps.ROOT),
         description="folder of the daemons; clients have it under the same path",
     )
+    shared_memory_mib: int = Field(
+        default=0,
+        ge=0,
+        description="size of a tmpfs for daemons and clients, in place of /dev/shm; 0: none",
+    )
     look_period_s: float = Field(
         default=0.3, gt=0, description="seconds between two looks at what is wanted"
     )

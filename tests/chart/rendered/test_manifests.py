@@ -9,9 +9,10 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
+from services.allocator.settings import AllocatorSettings
 from services.reconfigurer.controller import values as chart_values
 from services.reconfigurer.controller.settings import ControllerSettings
-from shared.contract import chart_file, names, table
+from shared.contract import chart_file, mps, names, table
 from shared.contract.keys import Key
 from tests.chart.rendered.helm import (
     NAMESPACE,
@@ -53,6 +54,8 @@ RELEASES: dict[str, Json] = {
         "bus": {"persistence": {"enabled": True, "storageClass": "fast"}},
         "telemetry": {"endpoint": "http://collector:4318"},
     },
+    "mps": {"mps": {"enabled": True}},
+    "simulated mps": {"mps": {"enabled": True}, "simulation": {"enabled": True}},
     "one part": {"advertiser": {"enabled": False}, "allocator": {"enabled": False}},
     "nothing measured": {"metrics": {"enabled": False}},
     "one controller": {"controller": {"replicas": 1}, "networkPolicy": {"enabled": False}},
@@ -142,13 +145,13 @@ def test_node_services_hold_nothing_that_the_api_server_takes(given: Json) -> No
 
 @EVERY_RELEASE
 def test_only_what_needs_it_is_more_than_locked(given: Json) -> None:
-    """Roots are read-only; privileges are the agent's, SYS_ADMIN the advertiser's alone."""
+    """Roots are read-only; agent and MPS are privileged, the advertiser alone has SYS_ADMIN."""
     for name, template in pods(rendered(given)):
         (container,) = template["spec"]["containers"]
         security = container["securityContext"]
         assert security["readOnlyRootFilesystem"] is True
         assert security.get("privileged", False) == (
-            name == "slicewire-agent" and "simulation" not in given
+            name in {"slicewire-agent", "slicewire-mps"} and "simulation" not in given
         )
         if "privileged" not in security:
             added = security["capabilities"].get("add", [])
@@ -182,6 +185,32 @@ def test_the_advertiser_sees_processes_where_use_is_told_by_pod(
         assert mounts["log-links"]["readOnly"] is True
     paths = {each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each}
     assert paths - {"/var/log/containers"} == {"/run/slicewire"}
+
+
+def test_mps_daemons_outlive_an_upgrade() -> None:
+    """With a pod end its daemons and their clients, so only a person replaces one."""
+    daemon_sets = of_kind(rendered({"mps": {"enabled": True}}), "DaemonSet")
+    assert daemon_sets["slicewire-mps"]["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    assert "slicewire-mps" not in of_kind(rendered(), "DaemonSet")
+
+
+@pytest.mark.parametrize("simulated", [False, True], ids=["real", "simulated"])
+def test_what_mps_daemons_need(simulated: bool) -> None:
+    """Pids of the node, the driver's programs, and mounts that the host sees; else nothing."""
+    given = {"mps": {"enabled": True}, "simulation": {"enabled": simulated}}
+    spec = dict(pods(rendered(given)))["slicewire-mps"]["spec"]
+    (container,) = spec["containers"]
+    assert spec.get("hostPID", False) is not simulated
+    assert container["args"][-1] == "mps"
+    told = environment(container)
+    assert told.get("NVIDIA_DRIVER_CAPABILITIES") == (None if simulated else "compute,utility")
+    assert told.get("SLICEWIRE_SHARED_MEMORY_MIB") == (None if simulated else "1024")
+    mounts = {each["name"]: each for each in container["volumeMounts"]}
+    assert mounts["mps"]["mountPath"] == mps.ROOT
+    assert mounts["mps"].get("mountPropagation") == (None if simulated else "Bidirectional")
+    volumes = {each["name"]: each for each in spec["volumes"]}
+    assert volumes["mps"]["hostPath"]["path"] == AllocatorSettings(node_name="n").mps_dir
+    assert not {"bus", "state"} & volumes.keys()
 
 
 @EVERY_RELEASE
@@ -295,7 +324,7 @@ def test_two_controllers_have_a_budget() -> None:
 
 def test_every_workload_s_pods_are_in_a_network_policy() -> None:
     """All but the Jobs, which are gone when anybody else is there."""
-    objects = rendered({"simulation": {"enabled": True}})
+    objects = rendered({"simulation": {"enabled": True}, "mps": {"enabled": True}})
     selectors = [each["spec"]["podSelector"] for each in of_kind(objects, "NetworkPolicy").values()]
     for name, workload in of_kind(objects, *WORKLOADS).items():
         labels = workload["spec"]["template"]["metadata"]["labels"]
