@@ -138,7 +138,12 @@ class Sampling:
         return blind
 
     def _write(self) -> None:
-        """Have the bus keep it, where it differs from what stands there and that is old enough."""
+        """Have the bus keep it, where it differs from what stands there and that is old enough.
+
+        What an earlier process wrote stands until something has been seen.
+        """
+        if self._written is None and not self._usage.devices:
+            return
         now = clock.loop_time()
         since, former = self._written or (float("-inf"), None)
         if now - since >= WRITTEN_S and use.differ(former, self._usage):

@@ -191,6 +191,18 @@ async def test_nothing_is_told_while_nvml_is_let_go(
     assert not caplog.records
 
 
+async def test_before_anything_is_seen_the_bus_is_told_nothing(rig: Rig) -> None:
+    """A service that starts before its driver does not take back what was told before."""
+    await rig.open()
+    await rig.nvml.close()
+    async with running(rig.looks().run()):
+        await steadily(lambda: not rig.published, for_=0.3)
+        await rig.nvml.open()
+        await eventually(lambda: rig.published)
+    assert len(rig.published[0].devices) == 2
+    await rig.nvml.close()
+
+
 async def test_a_service_with_pids_of_its_own_says_so_and_names_nobody(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
