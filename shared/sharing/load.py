@@ -17,6 +17,9 @@ from shared.sharing.findings import Findings
 
 _STRATEGIES = {"timeSlicing": Strategy.TIME_SLICING, "mps": Strategy.MPS}
 _LATER = ("health", "vram", "injectCudaVisibleDevices")
+ONE_DAEMON = (
+    "each GPU has an MPS daemon of its own, so a container that gets slots of two GPUs is refused"
+)
 NOTHING_SHARED = "the text shares nothing: every GPU is advertised whole"
 
 
@@ -72,6 +75,8 @@ def _config(root: Field, findings: Findings, unshared: SharingConfig) -> Sharing
     fail_requests = section.fail_requests
     if fail_requests is None:  # as NVIDIA's plugin has it
         fail_requests = strategy is Strategy.MPS
+    elif strategy is Strategy.MPS and not fail_requests:
+        findings.warn(root.place, "sharing.mps.failRequestsGreaterThanOne", ONE_DAEMON)
     return SharingConfig(
         strategy=strategy,
         resources=section.resources,

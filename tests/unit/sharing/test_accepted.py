@@ -168,6 +168,20 @@ def test_requests_above_one_fail_by_default_under_mps_only(
     assert load.load(text).fail_requests_greater_than_one is not fails
 
 
+def test_several_slots_of_mps_clients_come_with_a_word() -> None:
+    """Slots of one GPU go together, slots of two do not; NVIDIA's daemon has all GPUs."""
+    text = (
+        "sharing: {mps: {failRequestsGreaterThanOne: %s,"
+        " resources: [{name: nvidia.com/gpu, replicas: 2}]}}"
+    )
+    (warning,) = load.load(text % "false").warnings
+    assert (warning.path, warning.message) == (
+        "sharing.mps.failRequestsGreaterThanOne",
+        load.ONE_DAEMON,
+    )
+    assert not load.load(text % "true").warnings
+
+
 def test_every_flag_of_nvidia_is_accepted_and_those_without_effect_are_named() -> None:
     """A text from a cluster that moves over is read whole; one warning lists what stays idle."""
     config = load.load(
