@@ -43,6 +43,7 @@ PODS = watch.Feed(
     field_selector="status.phase!=Running,status.phase!=Succeeded",
 )
 TOGETHER_S = 0.2  # pods of a burst are told together
+PAUSE = 4.0  # times as long as it took to judge: other work has most of the time
 LOOK_EVERY_S = 5.0  # while something waits
 MOST_LOOKED_AT = 4  # nodes a look
 BOUND_SOON_NS = 3 * 10**9  # a pod younger than this may be bound any moment
@@ -127,23 +128,25 @@ class Watching:
                     self._stamp, self._seen.values(), self._fleet, self._looked_at
                 )
                 self._writer.put(told)
-                await self._look(told)
-                await clock.sleep(TOGETHER_S)
+                began = clock.loop_time()
+                self._found = await self._judge(told)
+                spent = clock.loop_time() - began
+                self._remind(self._found)
+                await self._look_closer(self._found)
+                await clock.sleep(max(TOGETHER_S, PAUSE * spent))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_EVERY_S if told.pods else None):
                         await self._woken.wait()
 
-    async def _look(self, told: Waiting) -> None:
-        """Judge every pod, remind those that wait for long, and look closer where it is odd."""
+    async def _judge(self, told: Waiting) -> tuple[tuple[WaitingPod, Verdict], ...]:
+        """Say why each pod waits that asks for something of ours, and ask for that alone."""
         judge = Judge(census.views(self._fleet, told), told)
         found: list[tuple[WaitingPod, Verdict]] = []
         for pod in told.pods:
             if not pod.failed and (mine := judge.ours(pod)):
                 found.append((dataclasses.replace(pod, requests=mine), judge.of_pod(pod)))
                 await clock.sleep(0)  # a kind of pod that is new takes a while in a large fleet
-        self._found = tuple(found)
-        self._remind(found)
-        await self._look_closer(found)
+        return tuple(found)
 
     def _remind(self, found: Iterable[tuple[WaitingPod, Verdict]]) -> None:
         if not self._after_s:
