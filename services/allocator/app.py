@@ -66,7 +66,7 @@ class Allocator:
         self._spans = logs.SpanWriter(bus, node, SERVICE)
         telemetry.sink = self._spans.add
         telemetry.meters.show(lambda: measures.samples(self._keeper.published))
-        writers = {"facts": self._facts, "spans": self._spans}
+        writers: dict[str, bus_measures.Writer] = {"facts": self._facts, "spans": self._spans}
         telemetry.meters.show(lambda: bus_measures.samples(bus, writers))
         self._checkpoint = checkpoint
         self._endpoints = endpoints_.Endpoints(self._endpoint)
