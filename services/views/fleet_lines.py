@@ -119,7 +119,7 @@ def _widths(rows: Sequence[_Row]) -> tuple[int, int]:
 def _head(widths: tuple[int, int], page: Page) -> Text:
     names, slots = widths
     bar = f"{'':{BAR_WIDTH}}{GAP}" if _wide(page) else ""
-    numbers = f"GPUS{GAP}{'HELD/SLOTS':>{slots}}{GAP}{bar}USED"
+    numbers = f"GPUS{GAP}{'HELD/SLOTS':>{slots}}{GAP}{bar} USED"
     words = f"{'':{_sign(page)}} {'NODE':{names}}{GAP}{numbers}"
     return page.cut(Text(words, style="bold"), page.room(0))
 
@@ -132,7 +132,7 @@ def _line(row: _Row, widths: tuple[int, int], page: Page) -> Text:
     if _wide(page):
         bar = view.signs(_states(node), page.signs, width=BAR_WIDTH - 5)
         line.append_text(bar).append(" " * (BAR_WIDTH - len(bar)) + GAP)
-    line.append(f"{node_lines.percent(_memory(node)):<5}{GAP}", "default")
+    line.append(f"{node_lines.percent(_memory(node)):>5}{GAP}", "default")
     line.append("; ".join(each.words for each in row.troubles), style)
     line.rstrip()
     return page.cut(line, page.room(0))

@@ -27,7 +27,7 @@ from shared.contract.messages import Inventory, Ledger, Phase
 from shared.sharing import labels
 from shared.telemetry import catalogue, spans
 
-MOST_NAMED = 6  # labels in a span
+MOST_NAMED = 3  # labels in a span
 
 
 class Report:

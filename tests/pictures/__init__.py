@@ -1,0 +1,1 @@
+"""Pictures of the commands in docs/pictures, drawn from a rehearsal."""
