@@ -56,6 +56,8 @@ CHART_ONLY = (
     *(f"metrics.podMonitor.{name}" for name in ("enabled", "labels", "interval")),
     "metrics.scrapers",
     *(f"usage.{name}" for name in ("byPod", "periodSeconds")),
+    *(f"dashboards.{name}" for name in ("enabled", "namespace", "labels", "annotations")),
+    *(f"alerts.{name}" for name in ("enabled", "namespace", "labels", "docs")),
     "telemetry.endpoint",
     *(f"simulation.{name}" for name in ("enabled", "gpus")),
 )
