@@ -89,7 +89,11 @@ def _unhealthy(case: Case) -> Told:
 
 
 def _reconfiguring(case: Case) -> Told:
-    return f"{case.where} is being changed; {case.what} comes with the end of it", case.hint
+    return f"{case.where} is being changed; {case.what} comes with the end of it", _change(case)
+
+
+def _change(case: Case) -> str:
+    return f"{case.hint}; slicewire trace {case.nearest[0].node} shows the change"
 
 
 def _too_large(case: Case) -> Told:
@@ -110,7 +114,7 @@ def _fragmented(case: Case) -> Told:
 
 def _cordoned_by_us(case: Case) -> Told:
     sentence = f"{case.what} is free on {case.where}, which takes no pods for the time of a change"
-    return sentence, case.hint
+    return sentence, _change(case)
 
 
 def _not_registered(case: Case) -> Told:

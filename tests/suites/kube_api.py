@@ -253,6 +253,25 @@ async def watch_selector_enter_leave(cluster: Cluster) -> None:
 
 
 @check
+async def watch_pods_until_they_run(cluster: Cluster) -> None:
+    """A field selector of what a phase is not: a pod that is new is ADDED, once it runs DELETED."""
+    path = f"/api/v1/namespaces/{cluster.run}/pods"
+    since = (await cluster.core.list_namespaced_pod(cluster.run)).metadata.resource_version
+    await cluster.core.create_namespaced_pod(cluster.run, pod("starting"))
+    running = {"status": {"phase": "Running"}}
+    await cluster.core.patch_namespaced_pod_status("starting", cluster.run, running)
+    query = {
+        "resourceVersion": since,
+        "fieldSelector": "status.phase!=Running,status.phase!=Succeeded",
+    }
+    events = await cluster.watch(path, query, until=lambda event: event["type"] == "DELETED")
+    assert [(event["type"], _name(event)) for event in events] == [
+        ("ADDED", "starting"),
+        ("DELETED", "starting"),
+    ]
+
+
+@check
 async def watch_deleted_has_new_rv(cluster: Cluster) -> None:
     """A DELETED event carries a resourceVersion newer than the object ever had."""
     name = cluster.name("deleted")

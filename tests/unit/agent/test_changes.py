@@ -81,6 +81,20 @@ async def test_dropping_one_instance_is_two_writes(
     ]
 
 
+@pytest.mark.parametrize("gpus", [(MIXED, ON, "t4")], indirect=True)
+async def test_what_gpus_can_be_cut_into_is_said_with_everything(rig: Rig) -> None:
+    """By their drivers' word, equal ones together; who waits for an instance learns what fits."""
+    rig.want("all-1g.10gb", generation=FIRST)
+    await rig.until(Phase.SUCCESS)
+    first, second, _ = rig.gpus()
+    for said in rig.told:
+        (each,) = said.boards
+        assert each.gpus == (first["uuid"], second["uuid"])
+        profile = each.board.find("1g.10gb")
+        assert profile is not None
+        assert profile.starts == (0, 1, 2, 3, 4, 5, 6)
+
+
 @pytest.mark.parametrize("gpus", [(MIXED,)], indirect=True)
 async def test_u059_a_busy_instance_that_is_wanted_again_stays(rig: Rig) -> None:
     """Its pod is neither evicted nor touched; those in the way are named and evicted."""

@@ -14,6 +14,7 @@ from tests.unit.waiting import world
 from tests.unit.waiting.world import GPU, SHARED, asked, cut, node, pod
 
 SMALL = "nvidia.com/mig-1g.10gb"
+TRACED = "; slicewire trace gpu-a shows the change"
 
 
 def test_the_order_has_every_reason_once() -> None:
@@ -139,7 +140,7 @@ def test_the_layout_that_is_being_made_has_it(phase: Phase) -> None:
     view = dataclasses.replace(view, intent=world.intent("gpu-a", mig_config="all-1g.10gb"))
     found = asked(pod(resource=SMALL), view)
     assert found.reason is Reason.RECONFIGURING
-    assert found.hint == f"layout all-1g.10gb: {phase}, it is so"
+    assert found.hint == f"layout all-1g.10gb: {phase}, it is so" + TRACED
 
 
 def test_a_layout_that_is_being_made_without_it() -> None:
@@ -165,7 +166,7 @@ def test_a_change_has_a_beginning_and_an_end(phase: Phase, older: bool, said: st
     view = dataclasses.replace(view, intent=wanted, fact=world.fact(changing=True))
     found = asked(pod(resource=SMALL), view)
     assert found.reason is Reason.RECONFIGURING
-    assert found.hint == f"layout all-1g.10gb: {said}"
+    assert found.hint == f"layout all-1g.10gb: {said}" + TRACED
 
 
 def test_slots_that_are_withheld_come_back() -> None:
@@ -180,7 +181,7 @@ def test_the_services_have_yet_to_answer_an_edit() -> None:
     newer = dataclasses.replace(newer, stamp=world.stamp("gpu-a", Generation(1, 3)))
     found = asked(pod(), node(held=["ml/a"], intent=newer))
     assert found.reason is Reason.RECONFIGURING
-    assert found.hint == "its services have yet to answer generation 1.3"
+    assert found.hint == "its services have yet to answer generation 1.3" + TRACED
 
 
 def test_a_node_that_we_have_cordoned() -> None:
@@ -189,7 +190,7 @@ def test_a_node_that_we_have_cordoned() -> None:
     view = node(free=8, fact=fact, progress=world.progress("gpu-a", Phase.HOLDING))
     found = asked(pod(), view, node("gpu-b", held=["ml/a"]))
     assert found.reason is Reason.CORDONED_BY_US
-    assert found.hint == "its GPUs: holding, it is so"
+    assert found.hint == "its GPUs: holding, it is so" + TRACED
 
 
 def test_slots_that_the_allocator_says_nothing_of() -> None:
