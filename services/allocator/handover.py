@@ -15,7 +15,6 @@ from services.allocator import endpoints as endpoints_
 from services.allocator.folder import Folder, Look
 from shared.runtime import clock, locks
 
-NOBODY_S = 0.3  # a successor polls the lock more often than this
 GRACE_S = 5.0
 ANSWER_S = 2.0
 
@@ -26,25 +25,15 @@ async def hand_over(
     """Return when a successor serves or nobody waits, and no Allocate is being answered."""
     endpoints.leave()
     ours = _sockets(await folder.look(), endpoints)
+    awaited = await lock.is_awaited()
     lock.release()
-    await clock.sleep(NOBODY_S)
-    if not await _takes(lock):
+    if awaited:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
                 await _until(lambda: not ours & _sockets(folder.current, endpoints))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(ANSWER_S):
             await endpoints.idle()
-
-
-async def _takes(lock: locks.ServingLock) -> bool:
-    """Whether the lock is still free: then nobody has waited for it."""
-    try:
-        async with asyncio.timeout(locks.POLL_S):
-            await lock.acquire()
-    except TimeoutError:
-        return False
-    return True
 
 
 async def _until(condition: Callable[[], bool]) -> None:

@@ -1,6 +1,7 @@
 """Who serves: an flock on one file. A second process loads, waits, and takes over when it falls.
 
-The kernel drops the lock when its holder dies, so a crash never blocks the successor.
+The kernel drops the lock when its holder dies, so a crash never blocks the successor. Who waits
+holds a second lock meanwhile, so that who serves can tell whether anybody does.
 """
 
 from __future__ import annotations
@@ -31,13 +32,31 @@ class ServingLock:
         try:
             if not _try_lock(file):
                 log.info("another process serves: this one waits for %s", self._path)
-                while not _try_lock(file):
-                    await clock.sleep(POLL_S)
+                await self._wait(file)
         except BaseException:
             os.close(file)
             raise
         self._file = file
         log.info("this process serves from now on: %s is its lock", self._path)
+
+    async def _wait(self, file: int) -> None:
+        """Wait as the one who is next; others wait for that."""
+        following = await asyncio.to_thread(_open, self._next)
+        try:
+            while not _try_lock(following):
+                await clock.sleep(POLL_S)
+            while not _try_lock(file):
+                await clock.sleep(POLL_S)
+        finally:
+            os.close(following)
+
+    @property
+    def _next(self) -> pathlib.Path:
+        return self._path.with_name(f"{self._path.name}.next")
+
+    async def is_awaited(self) -> bool:
+        """Whether another process waits for the lock."""
+        return await asyncio.to_thread(held, self._next)
 
     def release(self) -> None:
         """Let the successor serve; releasing twice is harmless."""

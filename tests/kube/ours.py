@@ -24,6 +24,7 @@ from shared.bus import connection, logs
 from shared.bus.login import Login
 from shared.contract.messages import FactKind
 from shared.contract.table import Role
+from shared.runtime import locks
 from shared.simulation.broker import Broker
 from shared.simulation.gpu.control import Control
 from shared.simulation.kube.api_client import ApiRefusedError
@@ -86,15 +87,10 @@ class Ours:
         """Wait until `kubectl get nodes` and `slicewire status` say the same."""
         await agreement.agreed(self.node.cluster, self.status, self.node.patience)
 
-    async def until_waits(self, name: str) -> None:
-        """Wait until a service stands at the lock of the one that serves."""
-
-        def stands_there() -> bool:
-            folder = pathlib.Path(f"/proc/{self.services[name].pid}/fd")
-            opened = [each.resolve().name for each in folder.iterdir()]
-            return f"{Role.ALLOCATOR}.lock" in opened
-
-        await eventually(lambda: asyncio.to_thread(stands_there), within=self.node.patience)
+    async def until_awaited(self) -> None:
+        """Wait until a successor stands at the allocator's lock."""
+        lock = locks.ServingLock(self.node.folder / "run" / "allocator.lock")
+        await eventually(lock.is_awaited, within=self.node.patience)
 
     async def power_off(self) -> None:
         """The whole node at once: our services, kubelet, runtime and pods."""

@@ -36,7 +36,7 @@ async def test_u033_an_allocator_is_replaced_under_running_pods(slicewire: Ours)
     node, services = slicewire.node, slicewire.services
     await ours.run(node, "a", "b", "c")
     await services["allocator-next"].start()
-    await slicewire.until_waits("allocator-next")
+    await slicewire.until_awaited()
     gaps = Gaps(node, 8)
     async with running(gaps.run()):
         await asyncio.gather(services["allocator"].stop(), ours.run(node, "arriving"))

@@ -11,7 +11,7 @@ import pytest
 
 from services.allocator import app
 from shared.domain.sharing import UNSHARED
-from shared.runtime import clock
+from shared.runtime import clock, locks
 from tests.integration.allocator.rig import Rig, rig
 from tests.support import plugin, slots
 from tests.support.eventually import eventually
@@ -172,7 +172,7 @@ async def test_u033_a_successor_takes_over_and_capacity_never_falls(
             await eventually(lambda: _counts(here, (8, 8)))
             async with here.serving():
                 seen = len(here.node.kubelet.record.statuses)
-                await clock.sleep(0.3)  # the second one waits for the lock
+                await eventually(_lock(here).is_awaited)
                 first.cancel()
                 await asyncio.wait([first])
                 await here.node.create(pod_object("p", {GPU: 1}))
@@ -185,6 +185,32 @@ async def test_u033_a_successor_takes_over_and_capacity_never_falls(
                 assert len(_sockets(here)) == 1
 
 
+async def test_u111_pods_run_on_and_one_comes_in_the_middle_of_an_upgrade(
+    tmp_path: pathlib.Path,
+) -> None:
+    """U111: three hold their slots, the fourth gets one of those left, none is refused."""
+    async with rig(tmp_path) as here:
+        await here.advertise(X4)
+        async with asyncio.TaskGroup() as tasks:
+            first = tasks.create_task(app.serve(here.settings))
+            await eventually(lambda: _counts(here, (8, 8)))
+            for name in ("p0", "p1", "p2"):
+                await here.node.create(pod_object(name, {GPU: 1}))
+                await eventually(functools.partial(_running, here, name))
+            await eventually(lambda: _all_are_named(here, 3))
+            before = await here.holders()
+            async with here.serving():
+                await eventually(_lock(here).is_awaited)
+                first.cancel()
+                await here.node.create(pod_object("arriving", {GPU: 1}))
+                await eventually(lambda: _running(here, "arriving"))
+                await asyncio.wait([first])
+                await eventually(lambda: _all_are_named(here, 4))
+                held = await here.holders()
+                assert before.items() <= held.items()
+                assert here.node.kubelet.record.rejections == []
+
+
 async def test_a_kubelet_that_drops_the_successor_hears_of_it_again(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -195,6 +221,7 @@ async def test_a_kubelet_that_drops_the_successor_hears_of_it_again(
             first = tasks.create_task(app.serve(here.settings))
             await eventually(lambda: _counts(here, (8, 8)))
             async with here.serving():
+                await eventually(_lock(here).is_awaited)
                 first.cancel()
                 await asyncio.wait([first])
                 await eventually(lambda: here.node.kubelet.record.registrations[GPU] == 3)
@@ -280,11 +307,20 @@ async def _one_holder(here: Rig, pod: str) -> bool:
     return list((await here.holders()).values()) == [pod]
 
 
+async def _all_are_named(here: Rig, count: int) -> bool:
+    held = await here.holders()
+    return len(held) == count and None not in held.values()
+
+
 async def _holders(here: Rig, wanted: object) -> bool:
     held = await here.holders()
     if isinstance(wanted, set):
         return set(held) == wanted and None not in held.values()
     return held == wanted
+
+
+def _lock(here: Rig) -> locks.ServingLock:
+    return locks.ServingLock(here.settings.run_dir / "allocator.lock")
 
 
 def _sockets(here: Rig) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from shared.contract import names
@@ -12,6 +14,7 @@ from tests.kube.chart.release import ALLOCATOR, CHART, NAMESPACE, RELEASE, SLOTS
 from tests.kube.gaps import Gaps
 from tests.support.running import running
 
+ARRIVING = ("d", "e", "f", "g")
 NEIGHBOUR = "second"
 NOWHERE = {"nodes": {"selector": {"slicewire.test/nowhere": "true"}}}
 
@@ -24,15 +27,21 @@ async def test_u111_an_upgrade_of_the_allocator_leaves_no_gap(
     await ours.run(first, "a", "b", "c")
     gaps = [Gaps(node, 8) for node in release.nodes]
     async with running(*(each.run() for each in gaps)):
-        await release.upgrade(allocator={"resources": {"requests": {"cpu": "25m"}}})
-    await ours.run(first, "after")
+        upgrade = release.upgrade(allocator={"resources": {"requests": {"cpu": "25m"}}})
+        await asyncio.gather(upgrade, _arriving(release))
     with capsys.disabled():
         print(f"\nU111: {'; '.join(each.words() for each in gaps)}")
     assert [each.longest_ms for each in gaps] == [0, 0]
-    assert await ours.restarts(first, "a", "b", "c", "after") == [0] * 4
+    assert await ours.restarts(first, "a", "b", "c", *ARRIVING) == [0] * 7
     await release.until_counts(SLOTS, SLOTS)
     await release.share(ours.text(5))  # the new allocators follow
     await release.until_counts((10, 10), (10, 10))
+
+
+async def _arriving(release: Release) -> None:
+    """Let pods come one after the other while the parts are replaced."""
+    for name in ARRIVING:
+        await ours.run(release.nodes[0], name)
 
 
 async def test_u109_a_second_release_in_the_namespace_leaves_the_first_alone(

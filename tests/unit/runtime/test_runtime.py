@@ -13,6 +13,7 @@ import pytest
 from pydantic import Field
 
 from shared.runtime import backoff, boot, files, latest, locks, settings
+from tests.support.eventually import eventually
 
 
 async def test_a_mailbox_hands_over_only_the_newest_value() -> None:
@@ -81,6 +82,24 @@ async def test_the_second_process_serves_when_the_first_one_lets_go(tmp_path: pa
         first.release()
     assert (first.held, second.held) == (False, True)
     second.release()
+
+
+async def test_who_serves_can_tell_whether_anybody_waits(tmp_path: pathlib.Path) -> None:
+    """However slow the successor is; of two that wait, the second one waits for the first."""
+    first, second, third = (locks.ServingLock(tmp_path / "a.lock") for _ in range(3))
+    async with first:
+        assert not await first.is_awaited()
+        async with asyncio.TaskGroup() as tasks:
+            waiting = [tasks.create_task(each.acquire()) for each in (second, third)]
+            await eventually(first.is_awaited)
+            first.release()
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            serving, other = (second, third) if second.held else (third, second)
+            await eventually(serving.is_awaited)
+            serving.release()
+    assert other.held
+    assert not await other.is_awaited()
+    other.release()
 
 
 async def test_a_cancelled_wait_for_the_lock_leaves_no_file_open(tmp_path: pathlib.Path) -> None:
