@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.kube import golang, places
@@ -31,6 +31,7 @@ PACKAGES = (
     "util-linux",
 )
 VERSION = "k8s.io/component-base/version"
+NOTHING: Mapping[str, str] = {}
 
 
 class CannotBuildError(Exception):
@@ -168,11 +169,18 @@ def _build(module: Module) -> None:
     unfinished = module.folder.with_suffix(f".{os.getpid()}")
     unfinished.mkdir(parents=True)
     try:
-        _run(go, *_arguments(module, unfinished), folder=module.source)
+        _run(go, *_arguments(module, unfinished), folder=module.source, more=_proxies(go))
         shutil.rmtree(module.folder, ignore_errors=True)
         unfinished.rename(module.folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _proxies(go: str) -> dict[str, str]:
+    """Where modules come from, without falling back on each one's own server, which may hang."""
+    asked = [go, "env", "GOPROXY"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return {"GOPROXY": said.replace(",direct", "")}
 
 
 def _arguments(module: Module, folder: pathlib.Path) -> list[str]:
@@ -200,8 +208,11 @@ def _text(path: pathlib.Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _run(*command: str, folder: pathlib.Path | None = None) -> None:
-    environment = os.environ | {"CGO_ENABLED": "0", "DEBIAN_FRONTEND": "noninteractive"}
+def _run(
+    *command: str, folder: pathlib.Path | None = None, more: Mapping[str, str] = NOTHING
+) -> None:
+    ours = {"CGO_ENABLED": "0", "DEBIAN_FRONTEND": "noninteractive"}
+    environment = os.environ | ours | dict(more)
     ended = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
