@@ -16,6 +16,7 @@ from shared.contract.messages import (
     SlotCounts,
     Usage,
 )
+from shared.contract.mps import MpsDaemon
 from shared.contract.waiting import Waiting
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
@@ -152,15 +153,18 @@ def _misfits(intent: Intent, inventory: Inventory | None) -> tuple[Problem, ...]
 def _gpus(
     inventory: Inventory | None, ledger: Ledger | None, uses: used.Uses
 ) -> list[dict[str, Any]]:
+    daemons = {daemon.gpu_uuid: daemon for daemon in inventory.mps} if inventory else {}
     on = cuts.On(pods=cuts.holders(ledger), slots=cuts.slots(ledger, inventory), uses=uses)
     gpus = inventory.gpus if inventory else ()
     return [
-        _gpu(gpu, ledger) | {"used": used.of_gpu(gpu, uses)} | cuts.gpu_form(gpu, on)
+        _gpu(gpu, ledger, daemons.get(gpu.uuid))
+        | {"used": used.of_gpu(gpu, uses)}
+        | cuts.gpu_form(gpu, on)
         for gpu in gpus
     ]
 
 
-def _gpu(gpu: Gpu, ledger: Ledger | None) -> dict[str, Any]:
+def _gpu(gpu: Gpu, ledger: Ledger | None, daemon: MpsDaemon | None) -> dict[str, Any]:
     slots = counts(ledger, gpu_uuid=gpu.uuid)
     return {
         "index": gpu.index,
@@ -168,6 +172,7 @@ def _gpu(gpu: Gpu, ledger: Ledger | None) -> dict[str, Any]:
         "model": gpu.model,
         "health": gpu.health.state.value,
         "reason": gpu.health.reason,
+        "mps": {"state": daemon.state.value, "reason": daemon.reason} if daemon else None,
         "slots": {
             "total": slots.total,
             "free": slots.free,

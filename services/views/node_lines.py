@@ -105,6 +105,9 @@ def _gpu(gpu: Mapping[str, Any], page: Page) -> Iterator[Text]:
     if gpu["health"] != "healthy":
         sick = Text(f"{page.signs.no} {gpu['health']}: {gpu['reason']}", style="bold red")
         yield from page.flow([sick], BELOW, BELOW + 2)
+    if gpu["mps"] and gpu["mps"]["state"] != "ready":
+        words = f"MPS daemon {gpu['mps']['state']}: {gpu['mps']['reason']}"
+        yield from page.flow([Text(f"{page.signs.no} {words}", style="bold red")], BELOW, BELOW + 2)
     yield from _instances(gpu, page)
 
 

@@ -48,6 +48,9 @@ def _gpus(gpus: list[Mapping[str, Any]]) -> Iterator[Trouble]:
     for gpu in gpus:
         if gpu["health"] != "healthy":
             yield Trouble(bad=True, words=f"GPU {gpu['index']} {gpu['health']}: {gpu['reason']}")
+        if gpu["mps"] and gpu["mps"]["state"] == "down":
+            words = f"GPU {gpu['index']}: MPS daemon down: {gpu['mps']['reason']}"
+            yield Trouble(bad=True, words=words)
         for each in gpu["instances"]:
             if each["health"] != "healthy":
                 where = f"GPU {gpu['index']} {each['profile']} at {each['start']}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from shared.contract.messages import Intent, Inventory, Ledger, LedgerRow, Phase, Progress
+from shared.contract.mps import MpsDaemon
 from shared.contract.waiting import NodeFact
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import Share
@@ -86,6 +87,11 @@ class NodeView:
     def shares(self) -> tuple[Share, ...]:
         """What its devices are to offer."""
         return self.inventory.shares if self.inventory else ()
+
+    @property
+    def daemons(self) -> tuple[MpsDaemon, ...]:
+        """The MPS daemons of its GPUs."""
+        return self.inventory.mps if self.inventory else ()
 
     @functools.cached_property
     def rows(self) -> tuple[LedgerRow, ...]:

@@ -59,6 +59,12 @@ def sick(view: NodeView, resource: str) -> str:
         for each in gpu.mig_devices
         if gpu.health.usable and not each.health.usable and each.uuid in devices
     ]
+    said += [
+        f"the MPS daemon of GPU {gpu.index} is {daemon.state}: {daemon.reason}"
+        for gpu in view.gpus
+        for daemon in view.daemons
+        if daemon.gpu_uuid == gpu.uuid and gpu.uuid in devices and not daemon.ready
+    ]
     return "; ".join(said) or "its devices are not confirmed yet"
 
 

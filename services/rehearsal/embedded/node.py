@@ -50,7 +50,7 @@ class EmbeddedNode:
         api_url: str,
         broker: Broker,
         targets: Targets,
-        mps: bool,
+        mps: bool = False,
     ) -> None:
         self.node = node
         self._folder = folder

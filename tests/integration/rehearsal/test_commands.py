@@ -90,7 +90,7 @@ async def status(bus: Mapping[str, str]) -> None:
     assert [gpu["uuid"] for gpu in node["gpus"]][1] == UUID
     assert node["gpus"][1].keys() == {
         *("index", "uuid", "model", "health", "reason", "slots", "instances"),
-        *("mig", "migPending", "slices", "used"),
+        *("mig", "migPending", "slices", "used", "mps"),
     }
     assert node["gpus"][1]["slots"] == {
         "total": 2,

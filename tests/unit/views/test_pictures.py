@@ -24,6 +24,7 @@ from shared.contract.messages import (
     Source,
     Usage,
 )
+from shared.contract.mps import DaemonState, MpsDaemon
 from shared.contract.waiting import Request, Waiting, WaitingPod
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu, Health, HealthState
@@ -106,6 +107,14 @@ def sick(name: str) -> NodeState:
     first, *others = found.inventory.gpus
     gpus = (dataclasses.replace(first, health=LOST), *others)
     return dataclasses.replace(found, inventory=dataclasses.replace(found.inventory, gpus=gpus))
+
+
+def without_daemon(name: str, daemon: DaemonState) -> NodeState:
+    """A node of which the first GPU is shared by MPS and has no daemon to serve it."""
+    found = state(name)
+    assert found.inventory is not None
+    told = MpsDaemon(gpu_uuid=found.inventory.gpus[0].uuid, state=daemon, reason="it ended")
+    return dataclasses.replace(found, inventory=dataclasses.replace(found.inventory, mps=(told,)))
 
 
 def refused(name: str) -> NodeState:
@@ -217,6 +226,18 @@ def test_states_are_told_apart_without_colours() -> None:
     for marks in (view.MARKS, view.PLAIN_MARKS):
         assert len(set(marks.bar.values())) == len(marks.bar)
         assert len({view.verdict(marks, rank)[0] for rank in range(3)}) == 3
+
+
+@pytest.mark.parametrize("daemon", DaemonState)
+def test_a_daemon_of_mps_that_serves_nobody_is_seen(daemon: DaemonState) -> None:
+    """One that is down is a problem of the node, one that starts is not."""
+    found = without_daemon("a", daemon)
+    lines = drawn(found, width=100)
+    shown = any(f"MPS daemon {daemon}: it ended" in line for line in lines)
+    assert shown is (daemon is not DaemonState.READY)
+    told = [each.words for each in troubles.of(_node(found))]
+    down = ["GPU 0: MPS daemon down: it ended"]
+    assert told == (down if daemon is DaemonState.DOWN else [])
 
 
 def test_a_service_that_never_spoke_is_a_problem() -> None:

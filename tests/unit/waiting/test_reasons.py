@@ -8,6 +8,7 @@ import pytest
 
 from shared.contract.generation import Generation
 from shared.contract.messages import Phase
+from shared.contract.mps import DaemonState, MpsDaemon
 from shared.contract.waiting import Request
 from shared.waiting.reasons import NEAREST, Reason
 from tests.unit.waiting import world
@@ -71,6 +72,17 @@ def test_sick_devices_have_what_is_missing() -> None:
     )
     assert found.hint == "GPU 0 is sick: XID 79"
     assert [each.reason for each in found.nodes] == [Reason.UNHEALTHY, Reason.ALL_HELD]
+
+
+def test_a_daemon_that_is_down_has_what_is_missing() -> None:
+    """The GPU is well, and takes no clients until its MPS daemon lives."""
+    view = node(unhealthy=4)
+    assert view.inventory is not None
+    down = MpsDaemon(gpu_uuid=view.gpus[0].uuid, state=DaemonState.DOWN, reason="it ended")
+    view = dataclasses.replace(view, inventory=dataclasses.replace(view.inventory, mps=(down,)))
+    found = asked(pod(), view)
+    assert found.reason is Reason.UNHEALTHY
+    assert found.hint == "the MPS daemon of GPU 0 is down: it ended"
 
 
 def test_more_than_any_node_has() -> None:
