@@ -11,6 +11,7 @@ from services.reconfigurer.controller import kube
 from services.reconfigurer.controller.eviction import Answer
 from shared.bus import errors, logs
 from shared.contract import names
+from shared.contract.messages import Drain
 from shared.domain.slots import slot_id
 from shared.simulation.kube.apiserver import faults, kinds
 from shared.telemetry import context
@@ -34,6 +35,12 @@ mig-configs:
 def drain(whole: Whole, **fields: object) -> None:
     """Run the controllers of this test with other values."""
     whole.settings = whole.settings.model_copy(update=fields)
+
+
+def drained(whole: Whole) -> Drain:
+    """What the newest intent says of making room."""
+    newest = whole.newest()
+    return newest.drain if newest and newest.drain else Drain()
 
 
 async def succeeded(node: changing.Node) -> None:
@@ -100,11 +107,17 @@ async def test_u067_a_drain_that_takes_too_long_fails_and_is_tried_again(
         node.stays_up.add("slow")
         whole.start()
         await changing.label(whole, LAYOUT)
+        (waited,) = await eventually(lambda: drained(whole).pods, within=WITHIN)
+        assert waited.pod == "default/slow"
+        assert waited.why in {"is being evicted", "is ending, within its grace period"}
+        assert drained(whole).until_ns == drained(whole).since_ns + 3 * 10**9
         await eventually(lambda: node.state == "failed", within=WITHIN)
         assert node.reason.startswith("DrainTimeout")
         assert "default/slow" in node.reason
         (line,) = logged.lines(caplog, "given up")
         assert (line.level, line.about["reason"]) == ("warning", "DrainTimeout")
+        assert drained(whole).reason == "DrainTimeout"
+        assert drained(whole).until_ns > 0
         await eventually(lambda: node.as_found and not node.unschedulable, within=WITHIN)
         assert GOES in node.made.devices
         found = node.condition(names.MIG_CONFIGURED_CONDITION)
@@ -112,6 +125,7 @@ async def test_u067_a_drain_that_takes_too_long_fails_and_is_tried_again(
         assert whole.at.events("DrainTimeout", about=NODE)
         node.stays_up.clear()
         await succeeded(node)
+        await eventually(lambda: drained(whole) == Drain(), within=WITHIN)
         assert node.evicted == ["slow"]
 
 
