@@ -22,9 +22,11 @@ from services.rehearsal.embedded.cluster import Cluster
 from services.rehearsal.embedded.playing import Embedded
 from services.rehearsal.narrate import Narrator
 from services.rehearsal.outcome import Outcome
+from services.rehearsal.real import limits, stage
+from services.rehearsal.stage import StageError
 from services.rehearsal.story import Story
 from shared.contract.table import Role
-from shared.domain.errors import RefusedError
+from shared.domain.errors import Problem, RefusedError
 from shared.runtime import clock
 from shared.simulation.broker import BrokerError
 
@@ -50,15 +52,34 @@ def add_targets(parser: access.Parser) -> None:
     )
 
 
-def read(text: str, file: str) -> Story | Played:
-    """Read a story; a wrong one is explained on standard error."""
+def read(text: str, file: str, *, real: bool = False) -> Story | Played:
+    """Read a story; a wrong one, or one that no real cluster plays, is explained on stderr."""
     try:
+        if real:
+            return limits.checked(language.read(text, file, stage.WITHIN_S))
         return language.read(text, file)
     except RefusedError as refused:
         for problem in refused.problems:
             sys.stderr.write(f"{file}: {problem.sentence()}\n")
         wrong = Outcome(file=file, ok=False, seconds=0.0, results=())
         return Played(WRONG_FILE, wrong.form() | {"errors": language.explain(refused)})
+
+
+async def play_on(story: Story, console: Console, where: stage.Where) -> Played:
+    """Play one story on a real cluster, which is afterwards as it was."""
+    narrator = Narrator(console)
+    narrator.begin(story)
+    narrator.on(f"{where.access.server}, by the release in namespace {where.namespace}")
+    try:
+        async with stage.opened(story, where) as real:
+            outcome = await engine.play(story, real, narrator.tell)
+    except StageError as error:
+        narrator.warn([str(error)])
+        refused = Outcome(file=story.file, ok=False, seconds=0.0, results=())
+        problem = Problem("", 0, 0, str(error))
+        return Played(NOT_SEEN, refused.form() | access.refusal((problem,)))
+    narrator.end(outcome, len(story.steps))
+    return Played(0 if outcome.ok else NOT_SEEN, outcome.form())
 
 
 async def play(

@@ -56,6 +56,10 @@ class Narrator:
         words = f"up in {seconds:.1f} s: nats-server, an API server, {processes} service processes"
         self._console.print(Text(f"  {words}", style="dim"))
 
+    def on(self, words: str) -> None:
+        """Say on which cluster it is played."""
+        self._console.print(Text(f"  on {words}", style="dim"))
+
     def warn(self, sentences: Iterable[str]) -> None:
         """Say what is not as it should be, besides the steps."""
         for sentence in sentences:

@@ -2,17 +2,21 @@
 
     slicewire simulate --socket S --node NAME --gpus a100-80gb,t4     (or --gpus @specs.yaml)
     slicewire simulate --socket S -- advertiser --node-name NAME ...
+    slicewire simulate --socket S --fault '{"gpu": 0, "xid": 79}'     (or --heal the same)
 
 The second form puts the shim into pynvml, stand-ins for nvidia-smi and nvidia-cuda-mps-control
 first into the PATH, and then runs the service's own main, which is handed in: the simulation knows
-no service, and no service knows the simulation.
+no service, and no service knows the simulation. The third is how somebody outside of the node
+breaks its GPUs.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import functools
 import itertools
+import json
 import logging
 import os
 import shutil
@@ -32,6 +36,8 @@ def main(argv: Sequence[str], run_service: Callable[[list[str]], int]) -> int:
     options = _parser().parse_args(own)
     if service:
         return _run_on(options.socket, service, run_service)
+    if options.fault or options.heal:
+        return _break(options)
     if not options.node or not options.gpus:
         _parser().error("give --node and --gpus to own GPUs, or -- SERVICE to run one on them")
     return _own(options)
@@ -47,7 +53,8 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="slicewire simulate",
-        usage="slicewire simulate --socket S (--node NAME --gpus LIST | -- SERVICE ...)",
+        usage="slicewire simulate --socket S"
+        " (--node NAME --gpus LIST | -- SERVICE ... | --fault MAP | --heal MAP)",
         description="Own the simulated GPUs of a node, or run a service on them.",
     )
     parser.add_argument("--socket", type=Path, required=True, help="the owner's unix socket")
@@ -64,7 +71,27 @@ def _parser() -> argparse.ArgumentParser:
         metavar="CALL=TIME,...",
         help="how long NVML calls take, such as nvmlGpuInstanceDestroy=1s",
     )
+    parser.add_argument(
+        "--fault", metavar="MAP", help="break GPUs of the owner: a rehearsal's map, as JSON"
+    )
+    parser.add_argument("--heal", metavar="MAP", help="mend what the same map broke")
     return parser
+
+
+def _break(options: argparse.Namespace) -> int:
+    from shared.simulation.gpu import faults  # noqa: PLC0415  # services on the shim need neither
+    from shared.simulation.gpu.control import Control  # noqa: PLC0415
+
+    control = Control(options.socket)
+    try:
+        if options.fault:
+            asyncio.run(control.fault(json.loads(options.fault)))
+        if options.heal:
+            asyncio.run(control.heal(json.loads(options.heal)))
+    except (faults.FaultError, OSError, ValueError) as error:
+        sys.stderr.write(f"slicewire simulate: {error}\n")
+        return 1
+    return 0
 
 
 def tools(socket: Path) -> Path:

@@ -23,7 +23,9 @@ from tests.support.eventually import eventually
 
 CHART = build.ROOT / "deploy" / "chart"
 RELEASE = NAMESPACE = "slicewire"
-CONTROLLER, ALLOCATOR, BUS = (f"{RELEASE}-{part}" for part in ("controller", "allocator", "nats"))
+PARTS = ("controller", "allocator", "nats", "simulator")
+CONTROLLER, ALLOCATOR, BUS, SIMULATOR = (f"{RELEASE}-{part}" for part in PARTS)
+GPUS = ",".join(ours.GPUS)
 NATS = "slicewire.test/nats:test"
 SERVER = pathlib.Path(sys.executable).with_name("nats-server")
 PATIENCE_S = 180
@@ -46,7 +48,7 @@ def values(**more: Any) -> dict[str, Any]:
     return {
         "image": {"repository": build.REPOSITORY, "tag": build.TAG, "pullPolicy": "Never"},
         "bus": {"image": {"repository": repository, "tag": tag}},
-        "simulation": {"enabled": True, "gpus": ",".join(ours.GPUS)},
+        "simulation": {"enabled": True, "gpus": GPUS},
         "controller": {"leaseSeconds": LEASE_S},
         "sharing": {"configMap": {"create": True, "data": {"default": TEXT}}},
     } | more
@@ -110,6 +112,15 @@ class Release:
     async def upgrade(self, **more: Any) -> None:
         """Change values, and wait until every pod is the new one."""
         await self.helm("upgrade", RELEASE, str(CHART), *WAITS, given=values(**more))
+
+    async def simulate(self, gpus: str) -> None:
+        """Have these simulated GPUs on each node, and no pods but ours."""
+        everything = ("pods", "--all", "--namespace", "default", "--force", "--grace-period", "0")
+        await asyncio.to_thread(self.cluster.kubectl, "delete", *everything)
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{SIMULATOR}"
+        (container,) = (await self.api.get(path))["spec"]["template"]["spec"]["containers"]
+        if f"--gpus={gpus}" not in container["args"]:
+            await self.upgrade(simulation={"enabled": True, "gpus": gpus})
 
     async def command(self, *words: str) -> str:
         """Run our command as people do, in a controller's pod, whichever answers.
@@ -181,8 +192,7 @@ class Release:
         await eventually(is_so, within=PATIENCE_S)
 
     async def begin(self) -> None:
-        """Have no pods but ours, and the first text on every node."""
-        everything = ("pods", "--all", "--namespace", "default", "--force", "--grace-period", "0")
-        await asyncio.to_thread(self.cluster.kubectl, "delete", *everything)
+        """Have no pods but ours, and the first GPUs and text on every node."""
+        await self.simulate(GPUS)
         await self.share(TEXT)
         await self.until_counts(*[SLOTS] * len(self.nodes))

@@ -1,0 +1,1 @@
+"""A real cluster on which the chart is installed, as the stage of a story."""
