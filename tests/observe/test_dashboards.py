@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.rehearsal import language
-from tests.chart.test_dashboards import drawn
+from tests.chart.test_dashboards import PAGES, drawn
 from tests.observe.recording import STORY, Recording, parts
 
 Json = dict[str, Any]
@@ -53,3 +53,58 @@ def test_a_panel_shows_something_and_something_else_when_that_changes(
 def json_of(found: list[Json]) -> str:
     """An answer in a form that can be compared."""
     return repr(sorted((sorted(each["labels"].items()), each["value"]) for each in found))
+
+
+NUMBERS = [  # page, panel, query, labels of a series, its value at the end of parts
+    ("fleet", "Slots by state", "A", {"state": "held"}, {"idle": 0, "held": 5, "back": 4}),
+    ("fleet", "Slots by state", "A", {"state": "free"}, {"idle": 12, "held": 7}),
+    ("fleet", "GPUs that are sick", "A", {}, {"waiting": 0, "sick": 1}),
+    ("fleet", "Pods that wait for slots", "A", {}, {"held": 0, "waiting": 2}),
+    ("fleet", "Nodes by state", "A", {"state": "failed"}, {"changed": 0, "refused": 1}),
+    ("fleet", "Nodes", "B", {"node": "gpu-a"}, {"held": 0, "sick": 1}),
+    ("fleet", "Nodes", "D", {"node": "gpu-a"}, {"idle": 0, "held": 3, "cut": 4}),
+    ("node", "Slots in use, by GPU", "A", {"index": "0"}, {"idle": 0}),
+    ("node", "GPU memory, by container", "A", {"pod": "train-1"}, {"held": 20480 * 2**20}),
+    ("change", "Evictions", "A", {"outcome": "evicted"}, {"changed": 1, "refused": 1}),
+    ("change", "MIG: calls that changed a GPU", "A", {"call": "destroy"}, {"changed": 1}),
+    ("change", "MIG: calls that changed a GPU", "A", {"call": "create"}, {"changed": 2}),
+    ("sharing", "Asked, held, offered", "B", {}, {"idle": 0, "held": 5}),
+    ("sharing", "Asked, held, offered", "A", {}, {"held": 5, "waiting": 7}),
+    ("sharing", "Use that nobody holds", "A", {}, {"held": 0, "waiting": 300 * 2**20}),
+    (
+        "sharing",
+        "Containers that hold slots and use no GPU memory",
+        "A",
+        {"pod": "sleepy"},
+        {"held": 1},
+    ),
+    ("health", "XIDs", "A", {"xid": "79"}, {"sick": 1, "changed": 1}),
+    ("health", "Services without the bus", "A", {}, {"refused": 0, "cut": 6, "back": 0}),
+    ("health", "Controllers that lead", "A", {}, {"refused": 1, "cut": 0, "back": 1}),
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "title", "letter", "labels", "wanted"),
+    NUMBERS,
+    ids=[f"{page}: {title} {letter} {labels}" for page, title, letter, labels, _ in NUMBERS],
+)
+def test_a_panel_s_numbers_are_those_of_the_story(
+    recording: Recording,
+    page: str,
+    title: str,
+    letter: str,
+    labels: dict[str, str],
+    wanted: dict[str, float],
+) -> None:
+    """Pods come and held slots rise; a GPU fails and is counted."""
+    (panel,) = [each for each in PAGES[page]["panels"] if each["title"] == title]
+    (target,) = [each for each in panel["targets"] if each["refId"] == letter]
+    seen = answers(recording, target["expr"], NODES[0])
+    assert {part: value_of(seen[part], labels) for part in wanted} == wanted
+
+
+def value_of(found: list[Json], labels: dict[str, str]) -> float | None:
+    """The value of the series with these labels."""
+    values = [each["value"] for each in found if each["labels"].items() >= labels.items()]
+    return values[0] if len(values) == 1 else None
