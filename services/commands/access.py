@@ -134,19 +134,37 @@ async def following(bus: Bus) -> AsyncIterator[book.Book]:
         AwayError: the bus does not answer (its streams are made by the controller).
     """
     found = book.Book(bus)
+    failure: Exception | None = None
     async with asyncio.TaskGroup() as tasks:
         reading = tasks.create_task(found.run(), name="read the bus")
         try:
-            async with asyncio.timeout(ANSWER_S):
-                await found.read()
+            await _patiently(found)
             yield found
-        except TimeoutError:
-            raise AwayError(
-                f"the bus gives no state in {ANSWER_S:g} s: is a controller running? It makes the"
-                " streams"
-            ) from None
+        except Exception as error:  # raised below, outside of the task group
+            failure = error
         finally:
             reading.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _patiently(found: book.Book) -> None:
+    """Wait until all has been read, for as long as something comes: a fleet may be a large one.
+
+    Raises:
+        AwayError: nothing comes.
+    """
+    while True:
+        found.news.clear()
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await found.read()
+        except TimeoutError:
+            if not found.news.is_set():
+                raise AwayError(
+                    f"the bus gives no state in {ANSWER_S:g} s: is a controller running? It makes"
+                    " the streams"
+                ) from None
 
 
 def run(work: Callable[[], Awaitable[int]], name: str, *, json: bool) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pathlib
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from services.rehearsal.embedded import cluster as clusters
 from services.rehearsal.embedded.playing import Embedded
 from services.rehearsal.outcome import Result
 from shared.contract.table import Role
+from shared.simulation.broker import Broker
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 STORY = f"""\
@@ -189,4 +191,26 @@ async def test_a_bus_that_is_away_is_a_sentence_and_1() -> None:
     assert (status, json.loads(out)["ok"]) == (1, False)
     assert "not on the bus at nats://127.0.0.1:1" in err
     assert "--bus-url" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("words", [("status",), ("status", "--watch"), ("who", "--node", "a")])
+async def test_a_bus_without_streams_is_a_sentence_and_1(
+    short: pathlib.Path, words: tuple[str, ...]
+) -> None:
+    """No controller has ever been there: the command says what is missing."""
+    broker = Broker(short, ["a"])
+    await broker.start()
+    try:
+        user, password_file = broker.credentials(Role.COMMAND)
+        bus = {
+            "SLICEWIRE_BUS_URL": broker.url,
+            "SLICEWIRE_BUS_USER": user,
+            "SLICEWIRE_BUS_PASSWORD_FILE": str(password_file),
+        }
+        status, out, err = await called(bus, *words)
+    finally:
+        await broker.stop()
+    assert (status, out) == (1, "")
+    assert "is a controller running?" in err
     assert "Traceback" not in err
