@@ -104,6 +104,9 @@ class Keeper:
         while not end.done():
             try:
                 await self._be_as_aimed()
+            except limits.ServerFaultError as error:
+                silences = 0
+                self._tell(life.silent(self.told, str(error), clock.now_ns()))
             except ControlError as error:
                 silences += 1
                 self._tell(life.silent(self.told, str(error), clock.now_ns()))
@@ -135,6 +138,7 @@ class Keeper:
             await limits.probe(self._daemon.ask)
         else:
             await limits.apply(self._daemon.ask, aim)
+        await limits.look_at_servers(self._daemon.ask)
         await self._set_mode(aim.gpu, exclusive=aim.exclusive)
         self._tell(life.answering(self.told, aim, clock.now_ns(), exclusive=self._exclusive))
 

@@ -1,4 +1,4 @@
-"""Brings the limits of an aim to a daemon: what each of its clients may use of the GPU.
+"""What a daemon is asked and told: whether it is well, and what each client may use of the GPU.
 
 A default reaches servers that start after it, so those that run are told as well: a new number of
 replicas costs no client its daemon.
@@ -13,7 +13,12 @@ from services.reconfigurer.mps.wanted import Aim
 
 Ask = Callable[[str], Awaitable[str]]
 DEVICE = "0"  # a daemon sees one GPU
+FAULT = "FAULT"
 PROBE = "get_default_active_thread_percentage"
+
+
+class ServerFaultError(ControlError):
+    """The daemon is well and its server takes nobody, until clients that met a fault have ended."""
 
 
 async def probe(ask: Ask) -> float:
@@ -38,10 +43,29 @@ async def apply(ask: Ask, aim: Aim) -> None:
     memory = f"{aim.memory_mib}M"
     await ask(f"set_default_active_thread_percentage {aim.percentage}")
     await ask(f"set_default_device_pinned_mem_limit {DEVICE} {memory}")
-    for server in (await ask("get_server_list")).split():
+    for server in await _servers(ask):
         await ask(f"set_active_thread_percentage {server} {aim.percentage}")
         await ask(f"set_device_pinned_mem_limit {server} {DEVICE} {memory}")
     if (found := await probe(ask)) != aim.percentage:
         raise ControlError(
             f"it was told {aim.percentage} % of the threads a client and has {found:g}"
         )
+
+
+async def look_at_servers(ask: Ask) -> None:
+    """See that clients are taken; drivers that cannot say so are believed to be well.
+
+    Raises:
+        ServerFaultError: a fatal fault of one client has been reported to all.
+        ControlError: the daemon does not answer.
+    """
+    for server in await _servers(ask):
+        if await ask(f"get_server_status {server}") == FAULT:
+            raise ServerFaultError(
+                f"its server {server} is in state {FAULT} after a fatal error of a client, and"
+                " takes nobody until the clients that it had have ended: delete their pods"
+            )
+
+
+async def _servers(ask: Ask) -> list[str]:
+    return [word for word in (await ask("get_server_list")).split() if word.isdecimal()]

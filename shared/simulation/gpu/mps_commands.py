@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 FULL = "100.0"
+FAULTY = "66"  # the user whose clients end in a fatal fault
 
 
 class Commands:
@@ -23,10 +24,12 @@ class Commands:
             "set_default_device_pinned_mem_limit": self._set_limit,
             "start_server": self._start_server,
             "get_server_list": lambda: "\n".join(self._servers),
+            "get_server_status": lambda pid: self._servers[pid]["status"],
             "get_active_thread_percentage": lambda pid: self._servers[pid]["percentage"],
             "set_active_thread_percentage": self._set_server_percentage,
             "get_device_pinned_mem_limit": lambda pid, device: self._servers[pid].get(device, ""),
             "set_device_pinned_mem_limit": self._set_server_limit,
+            "shutdown_server": self._shut_down,
             "quit": self._quit,
         }
 
@@ -53,9 +56,13 @@ class Commands:
         return ""
 
     def _start_server(self, flag: str, uid: str) -> str:
-        del flag, uid
+        del flag
         pid = str(self._pid + 1 + len(self._servers))
-        self._servers[pid] = {"percentage": self._percentage, **self._limits}
+        self._servers[pid] = {
+            "status": "FAULT" if uid == FAULTY else "ACTIVE",
+            "percentage": self._percentage,
+            **self._limits,
+        }
         return ""
 
     def _set_server_percentage(self, pid: str, percentage: str) -> str:
@@ -64,6 +71,10 @@ class Commands:
 
     def _set_server_limit(self, pid: str, device: str, limit: str) -> str:
         self._servers[pid][device] = limit
+        return ""
+
+    def _shut_down(self, pid: str) -> str:
+        del self._servers[pid]
         return ""
 
     def _quit(self) -> str:

@@ -16,6 +16,7 @@ from shared.contract.mps import DaemonState
 from shared.domain.sharing import Strategy
 from shared.runtime import locks
 from shared.simulation.gpu.faults import FaultError
+from shared.simulation.gpu.mps_commands import FAULTY
 from tests.integration.mps import rig
 from tests.integration.mps.rig import DEFAULT, EXCLUSIVE, WITHIN, Node, shared_by_mps
 from tests.support import hardware
@@ -119,6 +120,21 @@ async def test_a_daemon_that_hangs_is_ended_and_started_again(node: Node) -> Non
         assert "was not answered within" in (await node.down()).reason
         after = await node.ready()
         assert after.pid != before.pid
+
+
+async def test_a_server_in_fault_takes_nobody_and_is_not_ended(node: Node) -> None:
+    """A fatal fault of one client is every client's; when they have gone, all is well again."""
+    await node.want(shared_by_mps(4))
+    await node.hold()
+    async with node.serving():
+        before = await node.ready()
+        await node.daemon().ask(f"start_server -uid {FAULTY}")
+        down = await node.down()
+        assert "in state FAULT" in down.reason
+        assert down.pid == before.pid
+        (server,) = (await node.daemon().ask("get_server_list")).split()
+        await node.daemon().ask(f"shutdown_server {server}")
+        assert (await node.ready()).pid == before.pid
 
 
 async def test_a_daemon_ends_after_its_last_client(node: Node) -> None:
