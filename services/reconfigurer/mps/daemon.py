@@ -82,7 +82,7 @@ class Daemon:
         return f"it ended {how}" + (f": {said}" if said else "")
 
     async def ask(self, words: str) -> str:
-        """Give it a command, and return what it says.
+        """Give it a command, or one a line, and return what it says.
 
         Raises:
             ControlError: it does not answer.

@@ -41,11 +41,14 @@ async def apply(ask: Ask, aim: Aim) -> None:
         ControlError: it does not answer, or has others.
     """
     memory = f"{aim.memory_mib}M"
-    await ask(f"set_default_active_thread_percentage {aim.percentage}")
-    await ask(f"set_default_device_pinned_mem_limit {DEVICE} {memory}")
+    told = [
+        f"set_default_active_thread_percentage {aim.percentage}",
+        f"set_default_device_pinned_mem_limit {DEVICE} {memory}",
+    ]
     for server in await _servers(ask):
-        await ask(f"set_active_thread_percentage {server} {aim.percentage}")
-        await ask(f"set_device_pinned_mem_limit {server} {DEVICE} {memory}")
+        told.append(f"set_active_thread_percentage {server} {aim.percentage}")
+        told.append(f"set_device_pinned_mem_limit {server} {DEVICE} {memory}")
+    await ask("\n".join(told))
     if (found := await probe(ask)) != aim.percentage:
         raise ControlError(
             f"it was told {aim.percentage} % of the threads a client and has {found:g}"

@@ -3,25 +3,20 @@
     CUDA_VISIBLE_DEVICES=UUID nvidia-cuda-mps-control -f    serve a GPU until quit or killed
     echo COMMAND | nvidia-cuda-mps-control                  ask the daemon of the pipe directory
 
-`simulate` puts it into the PATH of services on simulated GPUs. The owner of the GPUs knows each
-daemon for as long as it lives, and may have it die. What the commands mean is `mps_commands`'.
+`simulate` puts it into the PATH of services on simulated GPUs. What the daemon does is told in
+`mps_daemon`, which those who only ask need not import: they are started often.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from shared.simulation.gpu import wire
-from shared.simulation.gpu.mps_commands import Commands
-
 PROGRAM = "nvidia-cuda-mps-control"
-SOCKET, PID = "control", f"{PROGRAM}.pid"
+SOCKET = "control"
 _NO_DAEMON = "Cannot find MPS control daemon process"
 
 
@@ -47,7 +42,12 @@ def main(argv: Sequence[str]) -> int:
     except OSError as error:
         sys.stdout.write(f"{pipe}: {error.strerror}\n")
         return 1
-    return _serve(Path(argv[0])) if argv[1:] else _send(sys.stdin.read())
+    if not argv[1:]:
+        return _send(sys.stdin.read())
+
+    from shared.simulation.gpu import mps_daemon  # noqa: PLC0415
+
+    return mps_daemon.serve(Path(argv[0]), SOCKET, f"{PROGRAM}.pid")
 
 
 def _send(commands: str) -> int:
@@ -62,64 +62,6 @@ def _send(commands: str) -> int:
             sys.stdout.write(f"{_NO_DAEMON}\n")
             return 1
     return 0
-
-
-def _serve(owner: Path) -> int:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        if connection.connect_ex(SOCKET) == 0:
-            sys.stdout.write("An instance of this daemon is already running\n")
-            return 1
-    Path(PID).write_text(f"{os.getpid()}\n", encoding="ascii")
-    try:
-        return asyncio.run(_daemon(owner))
-    finally:
-        for name in (SOCKET, PID):
-            Path(name).unlink(missing_ok=True)
-
-
-async def _daemon(owner: Path) -> int:
-    """Answer until told to quit; a status other than 0 where the daemon had to die."""
-    commands, quitting = Commands(os.getpid()), asyncio.Event()
-
-    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            for line in (await reader.read()).decode().splitlines():
-                writer.write(commands.answer(line).encode())
-            await writer.drain()
-        writer.close()
-        if commands.quitting:
-            quitting.set()
-
-    server = await asyncio.start_unix_server(converse, SOCKET)
-    try:
-        return await _ended(owner, quitting)
-    finally:
-        server.close()
-
-
-async def _ended(owner: Path, quitting: asyncio.Event) -> int:
-    async with asyncio.TaskGroup() as tasks:
-        dying = tasks.create_task(_until_dead(owner), name="the owner's word")
-        asked = tasks.create_task(quitting.wait(), name="quit")
-        _, left = await asyncio.wait((dying, asked), return_when=asyncio.FIRST_COMPLETED)
-        for task in left:
-            task.cancel()
-    if not dying.cancelled():
-        sys.stdout.write(f"{dying.result()}\n")
-        return 1
-    return 0
-
-
-async def _until_dead(owner: Path) -> str:
-    """Be known to the owner until it says that the daemon has to die; return why."""
-    gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
-    try:
-        reader, writer = await asyncio.open_unix_connection(owner)
-        writer.write(wire.pack({"control": "mps", "gpu": gpu, "pid": os.getpid()}))
-        reply = await wire.read(reader)
-    except OSError:
-        reply = None
-    return str(reply["error"]) if reply else "no CUDA-capable device is detected"
 
 
 if __name__ == "__main__":
