@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import dataclasses
 import io
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from services.commands import status
 from services.rehearsal import engine, language
 from services.rehearsal.embedded import cluster as clusters
 from services.rehearsal.embedded.cluster import Cluster
@@ -20,7 +22,7 @@ from services.rehearsal.embedded.playing import Embedded
 from services.rehearsal.outcome import Result
 from services.rehearsal.story import Say, Step, Story
 from services.views import console as view
-from services.views import fleet, fleet_lines, node_lines, page, spantree, trace_lines
+from services.views import fleet, page, spantree, trace_lines
 from shared.bus import logs
 from shared.runtime import clock
 
@@ -83,11 +85,9 @@ async def _drawn(name: str, cluster: Cluster) -> tuple[str, page.Page, Sequence[
         form = newest.form(spantree.linked(newest, traces))
         lines = trace_lines.heading(form, on) + trace_lines.tree(form["spans"], on)
         return f"slicewire trace {NODE}", on, lines
-    form = fleet.form(cluster.book.states(), cluster.book.waiting)
-    if name == "fleet":
-        return "slicewire status", on, fleet_lines.draw(form, on)
-    (node,) = (each for each in form["nodes"] if each["name"] == NODE)
-    return f"slicewire status {NODE}", on, node_lines.draw(node, on)
+    words = argparse.Namespace(node=NODE if name == "node" else None, all=False)
+    form = status.chosen(cluster.book, fleet.Forms(), words.node)
+    return f"slicewire status {words.node or ''}", on, status.lines(form, on, words)
 
 
 def _page() -> page.Page:
