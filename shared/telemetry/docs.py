@@ -54,10 +54,10 @@ Written by `make schema` from `shared/telemetry`; edits here are lost.
 
 Advertiser, allocator, agent and controller show their metrics for Prometheus under `/metrics` on
 their health port (8081 in the chart), and send the same by OTLP where the standard `OTEL_*`
-variables name a receiver. The service that keeps MPS daemons has none: what it does shows in slots. In the
-chart `metrics.enabled` is on; `metrics.podMonitor.enabled` makes a PodMonitor for the Prometheus
-Operator, else the pods carry the `prometheus.io` annotations. With metrics off nothing of it is
-loaded, and the port answers `/metrics` with 404.
+variables name a receiver. The service that keeps MPS daemons has none: what it does shows in slots.
+In the chart `metrics.enabled` is on; `metrics.podMonitor.enabled` makes a PodMonitor for the
+Prometheus Operator, else the pods carry the `prometheus.io` annotations. With metrics off nothing
+of it is loaded, and the port answers `/metrics` with 404.
 
 Series of the three node services carry the label `node`; the controller's carry it where they are
 about a node. Those that every service has carry `service` as well. `namespace`, `pod` and
