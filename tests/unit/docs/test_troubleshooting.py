@@ -8,6 +8,7 @@ import pathlib
 import re
 
 import pytest
+import yaml
 
 from services.reconfigurer.agent import memory
 from services.reconfigurer.controller import outcome, prepare
@@ -15,6 +16,7 @@ from shared.contract import names
 from shared.waiting import reasons as waiting
 
 ROOT = pathlib.Path(__file__).parents[3]
+ALERTS = ROOT / "deploy" / "chart" / "alerts.yaml"
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 WORD = re.compile(r"[A-Z][a-z0-9]+([A-Z][a-z0-9]+)+")
 CONDITIONS = (names.CONFIGURED_CONDITION, names.MIG_CONFIGURED_CONDITION)
@@ -80,11 +82,20 @@ def refused() -> set[str]:
     }
 
 
-def rows(heading: str) -> set[str]:
-    """The first cells of the tables below a heading of the second rank."""
+def below(heading: str) -> str:
+    """What stands below a heading of the second rank."""
     _, _, rest = PAGE.partition(f"\n## {heading}\n")
-    below = rest.partition("\n## ")[0]
-    return set(re.findall(r"^\| `([^`]+)` \|", below, flags=re.MULTILINE))
+    return rest.partition("\n## ")[0]
+
+
+def rows(heading: str) -> set[str]:
+    """The first cells of its tables."""
+    return set(re.findall(r"^\| `([^`]+)` \|", below(heading), flags=re.MULTILINE))
+
+
+def headings(heading: str) -> set[str]:
+    """The words that have a heading of their own."""
+    return set(re.findall(r"^#### `(\w+)`$", below(heading), flags=re.MULTILINE))
 
 
 def difference(page: set[str], code: set[str]) -> str:
@@ -96,8 +107,14 @@ def difference(page: set[str], code: set[str]) -> str:
 
 def test_every_reason_has_its_heading_and_no_other_word_has_one() -> None:
     """People look for the word that they have seen."""
-    headings = set(re.findall(r"^#### `(\w+)`$", PAGE, flags=re.MULTILINE))
-    assert not difference(headings, reasons())
+    assert not difference(headings("Reasons"), reasons())
+
+
+def test_every_alert_has_its_heading() -> None:
+    """Their links lead there."""
+    groups = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
+    alerts = {rule["alert"] for group in groups for rule in group["rules"]}
+    assert not difference(headings("Alerts"), alerts)
 
 
 def test_every_refusal_is_explained() -> None:
