@@ -150,7 +150,8 @@ class Engine:
 
     def mps_dies(self, daemon: MpsDaemon) -> bool:
         """Whether it has to die now."""
-        return mps.down(self._node, self._node.gpus[daemon.gpu])
+        booted = daemon not in self._node.mps
+        return booted or mps.down(self._node, self._node.gpus[daemon.gpu])
 
     # -------------------------------------------------------------------------------- faults
 

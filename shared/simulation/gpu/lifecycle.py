@@ -53,6 +53,7 @@ def reboot(node: Node) -> None:
     node.openings.clear()
     node.event_sets.clear()
     node.processes.clear()
+    node.mps.clear()
     for gpu in node.gpus:
         gpu.instances.clear()
         gpu.compute_mode = 0

@@ -34,8 +34,9 @@ def attach(node: Node, gpu: Gpu, pid: int) -> MpsDaemon:
 
 
 def detach(node: Node, daemon: MpsDaemon) -> None:
-    """It has ended, and its server with it."""
-    node.mps.remove(daemon)
+    """It has ended, and its server with it; a boot has ended it already."""
+    if daemon in node.mps:
+        node.mps.remove(daemon)
 
 
 def down(node: Node, gpu: Gpu) -> bool:

@@ -116,6 +116,14 @@ def test_daemons_die_and_none_begins_until_it_is_healed(
         engine.heal(fault)
 
 
+def test_a_boot_ends_daemons(engine: Engine) -> None:
+    """Also those whose service was killed before."""
+    daemon = engine.mps_begin("0", 100)
+    engine.reboot()
+    assert engine.mps_dies(daemon)
+    engine.mps_end(daemon)
+
+
 def told(commands: Commands, *lines: str) -> list[str]:
     return [commands.answer(line).strip() for line in lines]
 
