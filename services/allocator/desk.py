@@ -15,6 +15,7 @@ from shared.telemetry import catalogue, spans
 
 UNRULED = Rules()
 MOST_NAMED = 16  # slots named in a span; their count is always there
+UNANSWERED = "the kubelet broke the call off before it was answered"
 REFUSALS = (grant.InvalidRequestError, grant.WithheldError, preference.NotEnoughGpusError)
 
 
@@ -74,12 +75,13 @@ class Desk:
             "slots": ",".join(wanted[:MOST_NAMED]),
             "slots.count": len(wanted),
         }
-        error = ""
+        error = UNANSWERED
         try:
             answers = tuple(
                 grant.answer(resource, ids, slots, rules, self._on_host) for ids in containers
             )
             await self._keeper.allocated(resource, wanted, step.trace_id)
+            error = ""
         except REFUSALS as refusal:
             error = str(refusal)
             self._keeper.refused(resource, wanted, error, step.traceparent)

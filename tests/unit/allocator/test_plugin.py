@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import pathlib
 from collections.abc import AsyncIterator
@@ -61,8 +62,8 @@ class Service:
             telemetry=telemetry,
             now_ns=lambda: next(clock) * slots.SECOND,
         )
-        answers = desk.Desk(self.keeper, telemetry, lambda: None, str)
-        self.plugin = plugin.Plugin(GPU, answers, telemetry, self._stream_ended)
+        self.answers = desk.Desk(self.keeper, telemetry, lambda: None, str)
+        self.plugin = plugin.Plugin(GPU, self.answers, telemetry, self._stream_ended)
 
     async def _held(self, forms: HeldForms) -> None:
         del forms
@@ -215,6 +216,16 @@ async def test_a_refusal_is_a_status_a_fact_a_span_and_a_line(
         assert (line.level, line.about["resource"]) == ("warning", GPU)
         assert line.about["trace"] == span.trace_id
         assert not service.keeper.state.grants
+
+
+async def test_a_call_that_is_broken_off_is_no_grant_in_its_span(tmp_path: pathlib.Path) -> None:
+    """It was being written down; whether it counts, the kubelet's next list says."""
+    service = Service(tmp_path)
+    service.see(slots.inventory(slots.time_sliced(2), A))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):  # at the first wait, which is for the disk
+            await service.answers.allocate(GPU, [["GPU-a::0"]])
+    assert service.told.spans[-1].error == desk.UNANSWERED
 
 
 async def test_u019_too_few_gpus_for_distinct_is_an_error(tmp_path: pathlib.Path) -> None:
