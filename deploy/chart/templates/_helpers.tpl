@@ -56,8 +56,10 @@ imagePullSecrets:
 {{- .Values.bus.keysSecret | default (printf "%s-bus" (include "slicewire.fullname" .)) -}}
 {{- end -}}
 
-{{/* Settings of a process that talks to a collector. */}}
+{{/* What a process logs, and settings of one that talks to a collector. */}}
 {{- define "slicewire.telemetry" -}}
+- name: SLICEWIRE_LOG_LEVEL
+  value: {{ .Values.logLevel | quote }}
 {{- with .Values.telemetry.endpoint }}
 - name: OTEL_EXPORTER_OTLP_ENDPOINT
   value: {{ . | quote }}

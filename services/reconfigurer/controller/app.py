@@ -12,7 +12,7 @@ from services.reconfigurer.controller import kube, lease, standing, term
 from services.reconfigurer.controller.auth import app as auth
 from services.reconfigurer.controller.settings import ControllerSettings
 from shared.bus import connection, logs, measures
-from shared.contract import names, table
+from shared.contract import table
 from shared.telemetry import catalogue, meters, setup
 
 ROLE = table.Role.CONTROLLER
@@ -37,7 +37,11 @@ async def serve(settings: ControllerSettings, measured: meters.Meters = meters.N
             identity=f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}",
         )
         election = lease.Election(
-            api, settings.namespace, names.LEASE, process.identity, settings.lease_seconds
+            api,
+            settings.namespace,
+            settings.lease_name,
+            process.identity,
+            settings.lease_seconds,
         )
         measured.show(lambda: [catalogue.LEADER.at(election.leads)])
         measured.show(lambda: measures.samples(bus, {"spans": span_writer}))

@@ -144,6 +144,9 @@ class ControllerSettings(bus_settings.BusSettings):
     waiting_event_seconds: float = Field(
         default=30.0, ge=0, description="after how long a pending pod is told why, 0 for never"
     )
+    lease_name: str = Field(
+        default=names.LEASE, min_length=1, description="Lease that says which controller leads"
+    )
     lease_seconds: float = Field(
         default=15.0, ge=1, description="how long a leader that died is waited for"
     )

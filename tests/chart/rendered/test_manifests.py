@@ -107,6 +107,28 @@ def test_two_releases_make_no_object_of_one_name() -> None:
     }
 
 
+def test_u109_each_release_has_a_leader_of_its_own() -> None:
+    """Else the controllers of the second one would wait for those of the first for ever."""
+    leases = set()
+    for release in ("slicewire", "second"):
+        objects = rendered(release=release)
+        (controller,) = of_kind(objects, "Deployment").values()
+        (container,) = controller["spec"]["template"]["spec"]["containers"]
+        variables = {each["name"]: each.get("value") for each in container["env"]}
+        (lease,) = of_kind(objects, "Lease").values()
+        assert variables["SLICEWIRE_LEASE_NAME"] == lease["metadata"]["name"]
+        roles = of_kind(objects, "Role").values()
+        allowed = {
+            name
+            for role in roles
+            for rule in role["rules"]
+            for name in rule.get("resourceNames", ())
+        }
+        assert lease["metadata"]["name"] in allowed
+        leases.add(lease["metadata"]["name"])
+    assert len(leases) == 2
+
+
 def identities(objects: list[Json]) -> set[tuple[str, str]]:
     """Kind and name."""
     return {(each["kind"], each["metadata"]["name"]) for each in objects}

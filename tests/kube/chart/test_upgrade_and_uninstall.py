@@ -56,7 +56,9 @@ async def test_u109_a_second_release_in_the_namespace_leaves_the_first_alone(
     """U109: each selects its own pods; none is restarted, none is counted twice."""
     before = await _restarts_by_pod(release)
     given = releases.values(**NOWHERE)
-    given["sharing"] = {"configMap": {"name": "others", "create": True, "data": {"default": ""}}}
+    given["sharing"] = {
+        "configMap": {"name": "others", "create": True, "data": {"default": releases.TEXT}}
+    }
     await release.helm("install", NEIGHBOUR, str(CHART), *WAITS, given=given)
     try:
         assert await _restarts_by_pod(release) == before
