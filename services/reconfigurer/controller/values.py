@@ -33,6 +33,7 @@ FIELDS = {
     "drain.daemonSetPods": "drain_daemon_set_pods",
     "waiting.eventAfterSeconds": "waiting_event_seconds",
     "controller.leaseSeconds": "lease_seconds",
+    "logLevel": "log_level",
 }
 PARTS = ("advertiser", "allocator", "agent", "mps")
 CHART_ONLY = (
