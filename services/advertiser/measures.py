@@ -17,11 +17,14 @@ MIB = 1024 * 1024
 
 def samples(inventory: Inventory | None) -> Iterator[Sample]:
     """Say what the inventory says; nothing where there is none yet."""
+    daemons = {daemon.gpu_uuid: daemon for daemon in inventory.mps} if inventory else {}
     for gpu in inventory.gpus if inventory else ():
         known = labels(gpu)
         yield catalogue.GPU_INFO.at(1, **known, pci=gpu.pci_bus_id)
         yield catalogue.GPU_HEALTHY.at(gpu.health.usable, **known)
         yield catalogue.GPU_MEMORY_SIZE.at(gpu.memory_mib * MIB, **known)
+        if daemon := daemons.get(gpu.uuid):
+            yield catalogue.MPS_DAEMON_READY.at(daemon.ready, **known)
         yield from _instances(gpu)
 
 

@@ -153,6 +153,14 @@ GPU_HEALTH_CHANGES = Instrument(
     says="verdicts on a GPU or MIG device that differ from the one before, by the new state",
     bound="four a GPU and a MIG device that fell sick",
 )
+MPS_DAEMON_READY = Instrument(
+    name="slicewire.mps.daemon.ready",
+    kind=Kind.GAUGE,
+    services=_ADVERTISER,
+    labels=_GPU,
+    says="1 while the MPS daemon of a GPU takes clients, 0 while it does not; none without MPS",
+    bound=_PER_GPU,
+)
 GPU_XIDS = Instrument(
     name="slicewire.gpu.xids",
     kind=Kind.COUNTER,

@@ -37,6 +37,15 @@ CASES = {
         ({"node": "n1", "uuid": "GPU-1", "index": "0", "model": "a100"},),
     ),
     "well again": Case("SlicewireGpuSick", {f"slicewire_gpu_healthy{GPU}": "1 0 1x5"}, 4),
+    "no daemon for long": Case(
+        "SlicewireMpsDaemonDown",
+        {f"slicewire_mps_daemon_ready{GPU}": "1 1 0x5"},
+        5,
+        ({"node": "n1", "uuid": "GPU-1", "index": "0", "model": "a100"},),
+    ),
+    "a daemon that is back": Case(
+        "SlicewireMpsDaemonDown", {f"slicewire_mps_daemon_ready{GPU}": "1 0 1x5"}, 5
+    ),
     "silent for long": Case(
         "SlicewireNodeSilent", {'slicewire_nodes{state="silent"}': "0 2x20"}, 15, ({},)
     ),
