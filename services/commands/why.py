@@ -94,13 +94,14 @@ def _model(product: str) -> str:
 
 
 def _unknown(book: Book, key: str) -> str:
-    told = book.waiting.pods if book.waiting else ()
+    if book.waiting is None:
+        return f"nothing is known of {key}: no controller has told of pods that wait; does one run?"
     held = {
         row.holder.pod_key
         for ledger in book.ledgers.values()
         for row in ledger.rows
         if row.holder is not None
     }
-    hint = suggest.did_you_mean(key, {*held, *(each.pod for each in told)})
+    hint = suggest.did_you_mean(key, {*held, *(each.pod for each in book.waiting.pods)})
     nearest = f": {hint}" if hint else ""
     return f"no pod {key} waits, has failed or holds a slot{nearest}"

@@ -7,13 +7,22 @@ from typing import Any
 
 import pytest
 
-from services.reconfigurer.controller import census, fleet, nodes, pods, selection, texts
+from services.reconfigurer.controller import (
+    census,
+    fleet,
+    measures,
+    nodes,
+    pods,
+    selection,
+    texts,
+)
 from services.reconfigurer.controller.outcome import Outcome, State
 from services.reconfigurer.controller.snapshot import Snapshot
 from shared.contract import names
 from shared.contract.generation import Generation
 from shared.contract.messages import Stamp
 from shared.contract.waiting import MOST_FAILED, MOST_OTHERS, MOST_PODS, Waiting
+from shared.telemetry import catalogue
 from shared.waiting.reasons import Reason, Verdict
 from tests.unit.waiting import world
 
@@ -256,3 +265,21 @@ def test_what_is_not_ours_is_not_told(reason: Reason) -> None:
     assert census.reminder(waits, dataclasses.replace(FOUND, reason=reason), late, 30) is None
     failed = dataclasses.replace(waits, phase="Failed")
     assert census.reminder(failed, FOUND, late, 30) is None
+
+
+def test_waiting_pods_are_counted_by_reason() -> None:
+    """Every reason has a series, so that a graph of one that comes up begins at 0."""
+    waits = pods.of(manifest(), 0).pod
+    sick = dataclasses.replace(FOUND, reason=Reason.UNHEALTHY)
+    samples = list(measures.waiting([(waits, FOUND), (waits, FOUND), (waits, sick)]))
+    by_reason = {
+        str(dict(each.labels)["reason"]): each.value
+        for each in samples
+        if each.instrument is catalogue.WAITING_PODS
+    }
+    assert by_reason == {each.value: 0 for each in Reason if each is not Reason.RUNNING} | {
+        "AllHeld": 2,
+        "Unhealthy": 1,
+    }
+    (slots,) = (each for each in samples if each.instrument is catalogue.WAITING_SLOTS)
+    assert (dict(slots.labels), slots.value) == ({"resource": GPU}, 3)
