@@ -62,7 +62,7 @@ async def answered(variables: Mapping[str, str], *words: str) -> dict[str, Any]:
     return form
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 async def test_commands_answer_in_the_forms_that_programs_rely_on() -> None:
     """One cluster with one pod, asked by every command."""
     story = await asyncio.to_thread(language.read, STORY, "s.yaml")
