@@ -1,7 +1,7 @@
 """The repository → images of `node` and `cluster` as OCI archives, by buildah, without a registry.
 
-`python -m tests.kube.image.build` prints the archives. What is kept: wheels by the hash of the
-constraints, bases for good, layers by buildah, and an archive while nothing of it has changed.
+`python -m tests.kube.image.build` prints the archives. What is kept: wheels by the hash of what
+is asked for, bases for good, layers by buildah, and an archive while nothing of it has changed.
 """
 
 from __future__ import annotations
@@ -94,13 +94,15 @@ def _context(folder: pathlib.Path) -> pathlib.Path:
         copy = context / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
-    wheels = folder / f"wheels-{_digest(iter((ROOT / 'constraints.txt',)))}"
+    requirements = _requirements()
+    asked = "\n".join(requirements).encode() + (ROOT / "constraints.txt").read_bytes()
+    wheels = folder / f"wheels-{hashlib.sha256(asked).hexdigest()[:12]}"
     if not wheels.exists():
         unfinished = wheels.with_suffix(".new")
         _run(
             *(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary", ":all:"),
             *("--python-version", "3.11", "--dest", unfinished, "-c", ROOT / "constraints.txt"),
-            *_requirements(),
+            *requirements,
         )
         unfinished.rename(wheels)
     shutil.copytree(wheels, context / "deploy/docker/wheels", dirs_exist_ok=True)
