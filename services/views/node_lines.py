@@ -59,7 +59,7 @@ def _change(node: Mapping[str, Any], page: Page) -> list[Text]:
     said = ": ".join(part for part in (mig["reason"], mig["sentence"]) if part)
     parts = [head, *_steps(mig), *_times(mig, page), Text(said, style="dim")]
     lines = page.flow([part for part in parts if part], GPU, GPU + 2)
-    if mig["waits"] and not mig["pods"]:
+    if mig["waits"] and not any(pod["why"] for pod in mig["pods"]):
         lines += page.flow([Text(f"waits: {mig['waits']}")], GPU + 2, GPU + 4)
     for pod in mig["pods"] or ():
         lines += page.flow(_pod(pod, page), GPU + 2, GPU + 4)

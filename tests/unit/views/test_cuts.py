@@ -282,6 +282,10 @@ def test_people_read_where_a_change_stands_and_who_is_in_its_way() -> None:
     lines = written((BALANCED,), intent=drained, progress=waiting)
     assert "  MIG layout all-balanced: holding  for 90 s  given up in 4 min  it is so" in lines
     assert "    → in the way: ml/b  for 30 s  is ending" in lines
+    cordoned = dataclasses.replace(INTENT, drain=Drain(sentence="is being cordoned"))
+    lines = written((BALANCED,), intent=cordoned, progress=waiting)
+    told = lines.index("    waits: is being cordoned")
+    assert lines[told + 1] == "    → in the way: ml/a"
     at_work = progress(Phase.APPLYING, step="GPU 0: s", number=2, steps=5)
     lines = written((BALANCED,), intent=INTENT, progress=at_work)
     assert "  MIG layout all-balanced: applying  step 2 of 5: GPU 0: s  it is so" in lines
