@@ -257,19 +257,24 @@ class Loop:
         )
 
     def _tell(self, content: Inventory, step: spans.Step) -> None:
-        for _, uuid, verdict in inventory.health_changes(self._state.published, content):
-            self._telemetry.meters.count(
-                catalogue.GPU_HEALTH_CHANGES, uuid=uuid, state=verdict.state
-            )
         now, before = clock.now_ns(), self._state.published
-        health_facts = inventory.health_facts(before, content, now)
         told = logs.about(generation=content.stamp.generation, trace=step.trace_id)
         log.info("inventory: %s", inventory.words(content), extra=told)
-        for fact in (*health_facts, *mps.facts(before, content, now)):
-            log.warning(fact.sentence, extra=logs.about(gpu=fact.gpu_uuid, trace=step.trace_id))
-            self._outlets.tell(fact, step.traceparent)
+        changes = inventory.health_changes(before, content)
+        facts = inventory.health_facts(before, content, now)
+        for (_, uuid, verdict), fact in zip(changes, facts, strict=True):
+            count = self._telemetry.meters.count
+            count(catalogue.GPU_HEALTH_CHANGES, uuid=uuid, state=verdict.state)
+            self._tell_fact(fact, step, logging.INFO if verdict.usable else logging.WARNING)
+        for fact in mps.facts(before, content, now):
+            self._tell_fact(fact, step, logging.WARNING)
         for problem in content.problems:
             log.warning("refused: %s", problem.sentence(), extra=told)
+
+    def _tell_fact(self, fact: Fact, step: spans.Step, level: int) -> None:
+        about = logs.about(gpu=fact.gpu_uuid, trace=step.trace_id)
+        log.log(level, "%s", fact.sentence, extra=about)
+        self._outlets.tell(fact, step.traceparent)
 
     def _cause(self, content: Inventory, heard_ns: int) -> spans.Step:
         """The step that explains a new inventory: an intent applied, or hardware that changed.

@@ -23,7 +23,7 @@ from shared.runtime import files
 from shared.simulation.broker import Broker
 from shared.simulation.gpu.local import LocalTransport
 from shared.telemetry import context
-from tests.support import hardware
+from tests.support import hardware, logged
 from tests.support.eventually import eventually, steadily
 from tests.support.running import running
 from tests.support.simulated_nvml import simulated_nvml
@@ -83,8 +83,10 @@ async def broker(tmp_path: pathlib.Path) -> AsyncIterator[Broker]:
 
 @pytest.mark.usefixtures("nvml")
 async def test_an_intent_becomes_an_inventory_in_the_same_trace(
-    tmp_path: pathlib.Path, broker: Broker
+    tmp_path: pathlib.Path, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """And a line says so."""
+    logged.everything(caplog)
     async with (
         controller(broker) as (writer, heard),
         running(app.serve(settings(tmp_path, broker))),
@@ -96,6 +98,9 @@ async def test_an_intent_becomes_an_inventory_in_the_same_trace(
         assert received.value.stamp.generation == FIRST
         assert context.trace_id(received.traceparent) == context.trace_id(TRACEPARENT)
         assert received.value.traceparent == received.traceparent
+        line = logged.lines(caplog, "inventory: 2 GPUs; offered: 8 x nvidia.com/gpu")[-1]
+        assert (line.level, line.about["generation"]) == ("info", FIRST)
+        assert line.about["trace"] == context.trace_id(TRACEPARENT)
 
 
 async def healths(folder: pathlib.Path) -> list[HealthState]:
@@ -104,8 +109,11 @@ async def healths(folder: pathlib.Path) -> list[HealthState]:
 
 
 async def test_a_lost_gpu_is_withdrawn_in_the_file_with_the_bus_away_and_comes_back(
-    tmp_path: pathlib.Path, nvml: LocalTransport
+    tmp_path: pathlib.Path, nvml: LocalTransport, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """That it is lost is a warning, that it is back is not."""
+    logged.everything(caplog)
+
     async def are(*wanted: HealthState) -> bool:
         return await healths(tmp_path) == list(wanted)
 
@@ -115,6 +123,9 @@ async def test_a_lost_gpu_is_withdrawn_in_the_file_with_the_bus_away_and_comes_b
         await eventually(lambda: are(HealthState.HEALTHY, HealthState.LOST), within=1)
         await asyncio.to_thread(nvml.heal, {"gpu": 1, "lost": True})
         await eventually(lambda: are(HealthState.HEALTHY, HealthState.HEALTHY))
+    (lost,) = logged.lines(caplog, " is lost")
+    (back,) = logged.lines(caplog, " is healthy")
+    assert (lost.level, back.level) == ("warning", "info")
 
 
 async def test_u047_a_fatal_xid_makes_one_gpu_sick_and_a_restart_does_not_forget_it(

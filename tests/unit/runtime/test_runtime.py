@@ -13,6 +13,7 @@ import pytest
 from pydantic import Field
 
 from shared.runtime import backoff, boot, files, latest, locks, settings
+from tests.support import logged
 from tests.support.eventually import eventually
 
 
@@ -71,7 +72,11 @@ async def test_a_file_that_cannot_be_believed_is_left_out_with_a_warning(
     assert "starting without it" in caplog.text
 
 
-async def test_the_second_process_serves_when_the_first_one_lets_go(tmp_path: pathlib.Path) -> None:
+async def test_the_second_process_serves_when_the_first_one_lets_go(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And says that it waits, and that it serves."""
+    logged.everything(caplog)
     first, second = locks.ServingLock(tmp_path / "a.lock"), locks.ServingLock(tmp_path / "a.lock")
     await first.acquire()
     with pytest.raises(TimeoutError):
@@ -81,6 +86,8 @@ async def test_the_second_process_serves_when_the_first_one_lets_go(tmp_path: pa
         tasks.create_task(second.acquire(), name="successor")
         first.release()
     assert (first.held, second.held) == (False, True)
+    assert len(logged.lines(caplog, "this process serves from now on")) == 2
+    assert logged.lines(caplog, "another process serves")
     second.release()
 
 
