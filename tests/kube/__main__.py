@@ -34,9 +34,8 @@ def main() -> int:
     finally:
         cluster.down()
     tested = time.monotonic()
-    print(
-        f"make kube: programs and images {built - start:.0f} s, cluster and tests {tested - built:.0f} s"
-    )
+    took = f"{built - start:.0f} s, cluster and tests {tested - built:.0f} s"
+    print(f"make kube: programs and images {took}")
     print(f"make kube: what everything has said is in {places.kept_logs()}")
     return int(result != pytest.ExitCode.OK)
 
