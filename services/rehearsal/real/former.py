@@ -57,11 +57,19 @@ class Former:
     async def _restore_config_map(
         self, collection: str, name: str, former: Mapping[str, Any] | None
     ) -> None:
-        await self._remove(f"{collection}/{name}")
-        if former is not None:
-            metadata = {key: former["metadata"][key] for key in KEPT if key in former["metadata"]}
-            body = {"metadata": {"name": name, **metadata}, "data": former.get("data") or {}}
-            await self._api.create(collection, body)
+        """Put its data back, in one request: nodes act on whatever stands in between."""
+        path = f"{collection}/{name}"
+        if former is None:
+            await self._remove(path)
+            return
+        data = former.get("data") or {}
+        now = await self._read(path)
+        if now is not None:
+            gone = dict.fromkeys(now.get("data") or {})
+            await self._api.patch(path, {"data": gone | data})
+            return
+        metadata = {key: former["metadata"][key] for key in KEPT if key in former["metadata"]}
+        await self._api.create(collection, {"metadata": {"name": name, **metadata}, "data": data})
 
     async def _remove(self, path: str) -> None:
         with contextlib.suppress(ApiRefusedError):  # the story, or somebody else, has removed it
