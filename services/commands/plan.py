@@ -86,7 +86,8 @@ def _plan(arguments: argparse.Namespace) -> planned.Plan:
         )
         wanted = shares.shares(tuple(board.gpu for board in cut.boards), config).shares
         held = plan_holders.slots(state.without(cut.evictions), gpus, wanted)
-        plan = planned.make(key, config, cut.boards, held, cut.evictions)
+        forms = plan_holders.forms(state, held)
+        plan = planned.make(key, config, cut.boards, held, cut.evictions, forms=forms)
     unused = () if arguments.key in (None, key) else (_unused(arguments.key),)
     return dataclasses.replace(plan, warnings=cut.warnings + plan.warnings + unused)
 

@@ -8,10 +8,10 @@ from services.commands.plan_state import State, StateError
 from services.views import planned
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import Share
-from shared.domain.slots import SEPARATOR, device_of, slot_id
+from shared.domain.slots import SEPARATOR, device_of, replica_of, slot_id
 from shared.geometry import board as geometry
 from shared.geometry import plan
-from shared.sharing import suggest
+from shared.sharing import expand, suggest
 
 _REPLICA = re.compile("0|[1-9][0-9]{0,5}")
 
@@ -57,6 +57,18 @@ def slots(given: State, found: tuple[Gpu, ...], shares: tuple[Share, ...]) -> di
                 slot = mig.uuid if share.replicas == 1 else slot_id(mig.uuid, 0)
                 held.setdefault(share.resource, set()).add(slot)
     return held
+
+
+def forms(given: State, held: dict[str, set[str]]) -> expand.Forms:
+    """Return in which form each shared slot is held, where the state says it."""
+    if given.strategy is None:
+        return expand.AS_OFFERED
+    return {
+        (resource, slot): given.strategy
+        for resource, taken in held.items()
+        for slot in taken
+        if replica_of(slot) is not None
+    }
 
 
 def _pods(given: State, found: tuple[Gpu, ...]) -> dict[str, set[str]]:

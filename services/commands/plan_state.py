@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from services.rehearsal import spot as spots
 from services.rehearsal.spot import Spot
 from shared.domain.errors import RefusedError
+from shared.domain.sharing import Strategy
 from shared.sharing import findings, names, tree
 
-_PARTS = ("mode", "instances", "holders")
+_PARTS = ("mode", "instances", "holders", "strategy")
 _SWITCHES = {"on": True, "off": False}
 _INDEX = re.compile("0|[1-9][0-9]{0,3}")
 _POD = re.compile("[^/ ]+/[^/ ]+")
@@ -36,11 +37,15 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What a node holds before the plan; GPUs by index, holders by resource and slot."""
+    """What a node holds before the plan; GPUs by index, holders by resource and slot.
+
+    `strategy` is how holders share their GPUs; None: as the text that is planned says.
+    """
 
     mode: Mapping[int, bool] = field(default_factory=dict)
     instances: Mapping[int, tuple[Instance, ...]] = field(default_factory=dict)
     holders: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    strategy: Strategy | None = None
 
     def without(self, pods: Collection[str]) -> State:
         """Return the state when these pods have gone."""
@@ -54,6 +59,7 @@ class State:
                 resource: {slot: pod for slot, pod in taken.items() if pod not in pods}
                 for resource, taken in self.holders.items()
             },
+            strategy=self.strategy,
         )
 
 
@@ -88,6 +94,7 @@ def _state(root: Spot) -> State:
             for index, listed in _by_index(parts.get("instances")).items()
         },
         holders=_holders(parts.get("holders")),
+        strategy=parts["strategy"].field.member(Strategy) if "strategy" in parts else None,
     )
 
 

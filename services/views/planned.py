@@ -70,8 +70,10 @@ def make(
     boards: tuple[Board, ...],
     holders: Holders,
     evictions: tuple[str, ...] = (),
+    *,
+    forms: expand.Forms = expand.AS_OFFERED,
 ) -> Plan:
-    """Apply a config to GPUs with these holders.
+    """Apply a config to GPUs with these holders, in the forms in which they hold.
 
     Raises:
         RefusedError: the text does not fit the GPUs.
@@ -82,7 +84,7 @@ def make(
         key=key,
         config=config,
         boards=boards,
-        offers=expand.expand(shared.shares, holders),
+        offers=expand.expand(shared.shares, holders, forms),
         labels=labels.labels(gpus, shared.shares, config.mig_strategy),
         warnings=config.warnings + shared.warnings,
         holders=holders,

@@ -124,6 +124,28 @@ def test_a_state_file_is_read_as_the_texts_are(ask: Ask) -> None:
     assert (status, form["resources"]) == (0, {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 1})
 
 
+@pytest.mark.parametrize(
+    ("strategy", "listed", "retiring"),
+    [
+        pytest.param("", [0, 1, 2, 3], [], id="as-the-text-says"),
+        pytest.param("strategy: mps", [0, 1, 2, 3], [], id="the-same"),
+        pytest.param("strategy: time-slicing", [1, 2, 3], [0], id="another"),
+    ],
+)
+def test_holders_of_another_strategy_only_finish(
+    ask: Ask, strategy: str, listed: list[int], retiring: list[int]
+) -> None:
+    """From time-slicing to MPS under one name, beside a pod that runs."""
+    text = "sharing: {mps: {resources: [{name: gpu, replicas: 4}]}}"
+    state = f"holders: {{gpu: {{0::0: ns/a}}}}\n{strategy}"
+    status, form = ask(text, "t4", state=state)
+    assert status == 0
+    (offer,) = form["gpus"][0]["offers"]
+    uuid = form["gpus"][0]["uuid"]
+    assert offer["slots"] == [f"{uuid}::{number}" for number in listed]
+    assert offer["retiring"] == [f"{uuid}::{number}" for number in retiring]
+
+
 @pytest.mark.parametrize("state", ["", "{}", "mode:", "holders: ~", "# nothing"])
 def test_a_state_file_may_say_nothing(ask: Ask, state: str) -> None:
     """Then nobody holds anything."""
