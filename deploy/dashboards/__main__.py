@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from deploy.dashboards import change, fleet, grafana, health, node, sharing
+from deploy.dashboards.panels import Json
 
 PAGES = (fleet.PAGE, node.PAGE, change.PAGE, sharing.PAGE, health.PAGE)
 FOLDER = pathlib.Path(__file__).parents[1] / "chart" / "dashboards"
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(there != wanted)
 
 
-def text(page: grafana.Json) -> str:
+def text(page: Json) -> str:
     """JSON that people can compare line by line."""
     return json.dumps(page, indent=2, ensure_ascii=False) + "\n"
 

@@ -10,17 +10,15 @@ MIG_DURATION = "slicewire_mig_change_duration_seconds"
 EVENTS = "slicewire_refusals_total"
 TRACES = "http://zipkin:9411/zipkin/?serviceName=slicewire-controller"
 TEXT = """\
-Every change is **one trace**, from the edit of a label or ConfigMap to the new capacity: what was \
-resolved, each eviction, each call that changed a GPU, each list that the kubelet was shown.
-
+Every change is **one trace**, from the edit of a label or ConfigMap to the new capacity. \
 The last hour stands on the bus, no backend is needed:
 
-    slicewire trace --last
+    slicewire trace
     slicewire trace NODE
-    slicewire trace TRACE-ID
+    slicewire trace ID
 
-`slicewire status --watch` shows where a change is. **Traces**, at the top of this page, opens \
-the backend that OTLP is sent to; its address is the field beside it.
+`slicewire status --watch` shows where a change is. The link **Traces** opens the backend that \
+OTLP is sent to, at the address above.
 """
 
 NOW = Row(
@@ -61,11 +59,10 @@ CHANGES = Row(
             ),
         ),
         Panel(
-            title="How long changes took",
+            title="How long changes took, 9 of 10",
             kind=Kind.BARS,
             width=12,
-            says="Nine of ten were faster, from the event to the capacity being seen in Kubernetes;"
-            " within the time that the page shows.",
+            says="From the event to the capacity being seen in Kubernetes; a tenth took longer.",
             queries=(
                 Query(
                     expr=promql.quantile(0.9, f"{DURATION}_bucket", "kind, outcome"),
@@ -77,13 +74,13 @@ CHANGES = Row(
     ),
 )
 CUTS = Row(
-    8,
+    6,
     (
         Panel(
-            title="MIG: how long a node's agent took",
+            title="MIG: how long a node's agent took, 9 of 10",
             kind=Kind.BARS,
             width=12,
-            says="Nine of ten were faster. The rest of a change is drain and report.",
+            says="From the first demand to its end; a tenth took longer.",
             queries=(
                 Query(
                     expr=promql.quantile(0.9, f"{MIG_DURATION}_bucket", "outcome"),
@@ -106,7 +103,7 @@ CUTS = Row(
     ),
 )
 PODS = Row(
-    8,
+    6,
     (
         Panel(
             title="Evictions",

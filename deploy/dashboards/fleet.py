@@ -120,7 +120,7 @@ USE = Row(
     ),
 )
 NODES = Row(
-    9,
+    8,
     (
         Panel(
             title="Nodes",

@@ -66,6 +66,7 @@ class Panel:
         stacked: whether lines lie on each other, because they are parts of a whole.
         text: Markdown of a text.
         link: name of the label whose value opens the dashboard of that node.
+        named: whether a number's name is what matters, and is shown in its place.
     """
 
     title: str
@@ -79,6 +80,7 @@ class Panel:
     columns: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
     link: str = ""
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ HEAD = Row(
             good=Good.ABOVE_ZERO,
         ),
         Panel(
-            title="Facts and spans that were lost",
+            title="Telemetry that was lost",
             kind=Kind.STAT,
             width=4,
             queries=(
@@ -70,7 +70,7 @@ HEAD = Row(
     ),
 )
 GPUS = Row(
-    8,
+    6,
     (
         Panel(
             title="Sick GPUs",
@@ -86,7 +86,7 @@ GPUS = Row(
             width=12,
             says="NVIDIA's numbers of GPU errors, within the time that the page shows; those of"
             " applications among them.",
-            columns={"node": "Node", "uuid": "GPU", "xid": "XID"},
+            columns={"node": "Node", "uuid": "UUID", "xid": "XID"},
             link="node",
             queries=(
                 Query(
@@ -197,7 +197,7 @@ API_SERVER = Row(
     ),
 )
 VERSIONS = Row(
-    8,
+    6,
     (
         Panel(
             title="Versions",

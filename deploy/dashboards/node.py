@@ -15,6 +15,11 @@ def slots(states: str) -> str:
     return f'slicewire_slots{{node="$node", {states}}}'
 
 
+def by_gpu(metric: str) -> str:
+    """A metric of the node's GPUs, the same series whoever shares them."""
+    return f"max by (index, model) ({metric}{HERE})"
+
+
 HEAD = Row(
     4,
     (
@@ -43,6 +48,7 @@ HEAD = Row(
             width=4,
             says="The phase in which the change of the node's MIG layout stands.",
             queries=(Query(expr=f"slicewire_change_phase{HERE} == 1", legend="{{phase}}"),),
+            named=True,
         ),
         Panel(
             title="Services on the bus",
@@ -72,7 +78,7 @@ GPUS = Row(
             title="Memory in use, by GPU",
             kind=Kind.LINES,
             width=8,
-            queries=(Query(expr=f"slicewire_gpu_memory_used_bytes{HERE}", legend=GPU),),
+            queries=(Query(expr=by_gpu("slicewire_gpu_memory_used_bytes"), legend=GPU),),
             unit=Unit.BYTES,
         ),
         Panel(
@@ -81,7 +87,7 @@ GPUS = Row(
             width=8,
             says="Share of the time in which some kernel ran; of a shared GPU it is that of all its"
             " holders. GPUs in MIG mode are not in it: NVML does not say.",
-            queries=(Query(expr=f"slicewire_gpu_utilization_ratio{HERE}", legend=GPU),),
+            queries=(Query(expr=by_gpu("slicewire_gpu_utilization_ratio"), legend=GPU),),
             unit=Unit.RATIO,
         ),
     ),
@@ -109,7 +115,7 @@ PODS = Row(
     ),
 )
 HOLDERS = Row(
-    9,
+    8,
     (
         Panel(
             title="Who holds what",
@@ -121,15 +127,18 @@ HOLDERS = Row(
                 "pod": "Pod",
                 "container": "Container",
                 "resource": "Resource",
+                "index": "GPU",
+                "model": "Model",
                 "slot": "Slot",
-                "parent": "GPU",
             },
-            queries=(Query(expr=f"slicewire_holder{HERE}"),),
+            queries=(
+                Query(expr=promql.with_index(f"slicewire_holder{HERE}", HERE, uuid="parent")),
+            ),
         ),
     ),
 )
 HARDWARE = Row(
-    8,
+    7,
     (
         Panel(
             title="GPUs",
@@ -144,17 +153,23 @@ HARDWARE = Row(
             width=12,
             columns={
                 "profile": "Profile",
+                "index": "GPU",
                 "gpu_instance": "GPU instance",
                 "compute_instance": "Compute instance",
                 "uuid": "UUID",
-                "parent": "GPU",
             },
-            queries=(Query(expr=f"slicewire_mig_instance_info{HERE}"),),
+            queries=(
+                Query(
+                    expr=promql.with_index(
+                        f"slicewire_mig_instance_info{HERE}", HERE, uuid="parent"
+                    ),
+                ),
+            ),
         ),
     ),
 )
 KUBELET = Row(
-    8,
+    7,
     (
         Panel(
             title="Allocate: how long the kubelet waits",

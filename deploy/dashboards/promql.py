@@ -24,7 +24,12 @@ def quantile(of: float, buckets: str, by: str, window: str = "$__range") -> str:
     return f"histogram_quantile({of}, sum by (le, {by}) ({counted(buckets, window)}))"
 
 
-def with_index(expr: str, selector: str = "") -> str:
-    """The expression with each GPU's index and model, as people know it."""
+def with_index(expr: str, selector: str = "", uuid: str = "uuid") -> str:
+    """The expression with each GPU's index and model, as people know it.
+
+    `uuid` is the label by which the expression names GPUs.
+    """
     info = f"max by (node, uuid, index, model) (slicewire_gpu_info{selector})"
-    return f"({expr}) * on (node, uuid) group_left (index, model) {info}"
+    if uuid != "uuid":
+        info = f'label_replace({info}, "{uuid}", "$1", "uuid", "(.+)")'
+    return f"({expr}) * on (node, {uuid}) group_left (index, model) {info}"

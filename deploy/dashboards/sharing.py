@@ -87,7 +87,7 @@ RESOURCES = Row(
     ),
 )
 GPUS = Row(
-    9,
+    7,
     (
         Panel(
             title="Held and used, by GPU",
@@ -122,7 +122,7 @@ GPUS = Row(
     ),
 )
 PODS = Row(
-    9,
+    8,
     (
         Panel(
             title="Containers that use most GPU memory",
@@ -154,7 +154,7 @@ PODS = Row(
     ),
 )
 SHARED = Row(
-    8,
+    6,
     (
         Panel(
             title="Shared GPUs, by number of holders",
@@ -164,7 +164,7 @@ SHARED = Row(
             queries=(
                 Query(
                     expr='count by (holders) (slicewire_gpu_memory_used_bytes{shared="true"})',
-                    legend="{{holders}} pods",
+                    legend="pods: {{holders}}",
                 ),
             ),
         ),
@@ -174,7 +174,7 @@ SHARED = Row(
             width=12,
             says="Processes that belong to no container with a slot: they take from those who hold"
             " one.",
-            columns={"node": "Node", "uuid": "Device"},
+            columns={"node": "Node", "uuid": "UUID"},
             link="node",
             queries=(
                 Query(

@@ -59,16 +59,23 @@ def _unpack(folder: pathlib.Path) -> None:
         raise build.CannotBuildError(f"{PACKAGE} comes from Debian: this needs a Debian or Ubuntu")
     folder.parent.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
-        _run("apt-get", "update", "-q")
+        run("apt-get", "update", "-q")
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        _run("apt-get", "download", PACKAGE, folder=temporary)
+        run("apt-get", "download", PACKAGE, folder=temporary)
         (package,) = pathlib.Path(temporary).glob("*.deb")
-        _run("dpkg-deb", "--extract", str(package), f"{temporary}/whole")
+        run("dpkg-deb", "--extract", str(package), f"{temporary}/whole")
         shutil.rmtree(folder, ignore_errors=True)
         pathlib.Path(temporary, "whole").rename(folder)
 
 
-def _run(*command: str, folder: str | None = None) -> None:
+def run(*command: str, folder: str | None = None) -> None:
+    """Run a command to its end.
+
+    Raises:
+        CannotBuildError: it is not there, or it failed; the text has its words.
+    """
+    if shutil.which(command[0]) is None:
+        raise build.CannotBuildError(f"{command[0]} is not installed on this machine")
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if ended.returncode:
         said = (ended.stderr or ended.stdout).strip()

@@ -1,0 +1,1 @@
+"""Pictures of dashboards and of a trace, for the docs."""
