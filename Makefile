@@ -72,6 +72,9 @@ kube: setup ## tests on a real Kubernetes, built from source: needs root, Debian
 observe: setup ## dashboards, alerts and traces before a real Prometheus and collector
 	$(BIN)/python -m tests.observe
 
+pictures: setup ## draw the dashboards and a trace for the docs: needs Debian, Node and Maven
+	$(BIN)/python -m tests.observe.preview
+
 bench: setup ## figures as one JSON object
 	$(BIN)/python -m tests.bench
 
@@ -85,4 +88,4 @@ lock: setup ## refresh constraints.txt
 clean: ## remove what the verbs made
 	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 
-.PHONY: help setup demo test check fmt lint types imports generated proto schema props e2e chart kube observe bench gpu lock clean
+.PHONY: help setup demo test check fmt lint types imports generated proto schema props e2e chart kube observe pictures bench gpu lock clean
