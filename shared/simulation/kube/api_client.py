@@ -134,7 +134,7 @@ class ApiClient:
         """
         query = [*(("command", word) for word in command), ("container", container)]
         query += [("stdout", "true"), ("stderr", "true")]
-        printed = {channel: b"" for channel in _Channel}
+        printed = dict.fromkeys(_Channel, b"")
         try:
             async with self._open().ws_connect(
                 f"{self._url}{pod}/exec", params=query, protocols=(_EXEC,), max_msg_size=0
