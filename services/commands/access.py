@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import logging
+import os
 import pathlib
 import signal
 import sys
@@ -172,6 +173,9 @@ def run(work: Callable[[], Awaitable[int]], name: str, *, json: bool) -> int:
     logging.getLogger().addHandler(logging.NullHandler())  # one sentence at the end is enough
     try:
         return asyncio.run(until_told(work))
+    except BrokenPipeError:  # as of `| head`: what is left in our buffers has nobody to go to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (AwayError, errors.BusError, OSError) as error:
         return fail(name, str(error), json=json)
     except asyncio.CancelledError:
