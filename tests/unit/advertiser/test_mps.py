@@ -48,6 +48,20 @@ def test_a_gpu_shared_by_mps_has_a_daemon_and_no_other_has() -> None:
     assert after(mps.NOTHING, wanted=time_sliced(4)).mps == ()
 
 
+def test_a_daemon_that_changes_is_published_though_nothing_else_has() -> None:
+    """So are GPUs that are to be cut, before anybody lets go of anything."""
+    state = inventory.State(published=after(told(READY)))
+    for report, recut, says in (
+        (told(READY), (), False),
+        (told(DOWN), (), True),
+        (told(READY), ("GPU-0",), True),
+    ):
+        content = inventory.after_look(
+            state, NODE, intent(MPS), stamp(), 8, report=report, recut=recut
+        )
+        assert (content is not None) is says
+
+
 def test_nobody_serves_mps() -> None:
     """What a service that was killed has left says nothing of its daemon, but all of the GPU."""
     content = after(told(READY, serving=False))
