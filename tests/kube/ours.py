@@ -104,22 +104,12 @@ class Ours:
         await asyncio.to_thread(_begin_boot, self.node.folder)
         await self.node.kubelet.power_on()
 
-    async def slots(self, state: str) -> int:
-        """How many slots are in a state, by `slicewire status`."""
-        (said,) = (await self.status())["nodes"]
-        return sum(int(gpu["slots"][state]) for gpu in said["gpus"])
-
     async def facts(self, kind: FactKind) -> list[str]:
         """Sentences of a kind that the node's services have told."""
         login = Login(*self.broker.credentials(Role.COMMAND))
         async with connection.open_bus(self.broker.url, login, Role.COMMAND) as bus:
             await bus.session()
             return [fact.sentence for fact in await logs.read_facts(bus, NAME, kind)]
-
-    async def uuids(self) -> list[str]:
-        """The UUIDs of the node's GPUs."""
-        seen = await Control(self.node.folder / "gpu.sock").describe()
-        return [gpu["uuid"] for gpu in seen["gpus"]]
 
 
 def text(replicas: int, flag: str = "") -> str:

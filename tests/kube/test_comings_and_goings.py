@@ -1,4 +1,4 @@
-"""Slots while the real kubelet, API server, or a part of ours goes away and comes back."""
+"""An allocator among others that come and go: its kubelet, its successor, a foreign plugin."""
 
 from __future__ import annotations
 
@@ -14,21 +14,6 @@ from tests.support.node_view import GPU
 from tests.support.one_node import pod_object
 from tests.support.plugin import Plugin
 from tests.support.running import running
-
-
-async def test_a_restarted_kubelet_gets_everything_back(slicewire: Ours) -> None:
-    """Pods keep their slots, the rest is there for others, and no slot goes to two."""
-    node = slicewire.node
-    await ours.run(node, "a", "b")
-    before = {name: set(held) for name, held in (await node.holders()).items()}
-    await node.kubelet.restart()
-    await node.until_offered(8)  # the node object may still say what was before
-    await ours.run(node, "c", "d")
-    await slicewire.agrees()
-    held = {name: set(ids) for name, ids in (await node.holders()).items()}
-    assert {name: held[name] for name in before} == before
-    assert len(set.union(*held.values())) == 4
-    assert await ours.restarts(node, "a", "b") == [0, 0]
 
 
 async def test_u033_an_allocator_is_replaced_under_running_pods(slicewire: Ours) -> None:
@@ -61,26 +46,6 @@ async def test_u027_pods_that_come_before_the_allocator_are_refused_and_no_other
     await services["allocator"].start()
     await node.until_offered(8)
     await ours.run(node, "late")
-    await slicewire.agrees()
-
-
-async def test_an_api_server_that_was_away_is_followed_again(slicewire: Ours) -> None:
-    """A text that is written after its return arrives, though all it remembered is gone."""
-    control = slicewire.node.cluster.control
-    await asyncio.to_thread(control.stop_apiserver)
-    await asyncio.to_thread(control.compact)
-    await asyncio.to_thread(control.start_apiserver)
-    await slicewire.share(ours.text(6))
-    await slicewire.node.until_counts((12, 12))
-    await slicewire.agrees()
-
-
-async def test_a_bus_that_lost_everything_is_filled_again(slicewire: Ours) -> None:
-    """Slots stay meanwhile, and the next text arrives."""
-    await slicewire.broker.restart(lose_store=True)
-    assert await slicewire.node.counts() == (8, 8)
-    await slicewire.share(ours.text(2))
-    await slicewire.node.until_counts((4, 4))
     await slicewire.agrees()
 
 

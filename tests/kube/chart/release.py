@@ -103,11 +103,16 @@ class Release:
         """Ask helm."""
         return await asyncio.to_thread(helm, self.cluster, *words, given=given)
 
-    async def kubectl(self, *words: str) -> str:
-        """Ask kubectl about our namespace."""
+    async def kubectl(self, *words: str, namespace: str = NAMESPACE) -> str:
+        """Ask kubectl about our namespace, or another."""
         return await asyncio.to_thread(
-            self.cluster.kubectl, *words[:1], "--namespace", NAMESPACE, *words[1:]
+            self.cluster.kubectl, *words[:1], "--namespace", namespace, *words[1:]
         )
+
+    async def apply(self, manifests: str) -> None:
+        """Create objects of the default namespace."""
+        words = ("apply", "--namespace", "default", "--filename", "-")
+        await asyncio.to_thread(self.cluster.kubectl, *words, given=manifests)
 
     async def upgrade(self, **more: Any) -> None:
         """Change values, and wait until every pod is the new one."""

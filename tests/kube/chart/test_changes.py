@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from shared.contract import names
 from shared.simulation.kube import paths
-from tests.kube import ours
+from tests.kube import images, ours
 from tests.kube.chart.release import NAMESPACE, PATIENCE_S, SLOTS, Release
 from tests.kube.real_kubelet import RealNode
 from tests.support.eventually import eventually
@@ -16,6 +17,24 @@ LAYOUT, WHOLE = "all-1g.10gb", "all-disabled"
 CUT = (14, 14)  # seven instances of each of two GPUs, unshared
 MIXED = "version: v1\nflags: {migStrategy: mixed}\n"
 SLICES = "nvidia.com/mig-1g.10gb"
+
+KEPT = f"""\
+apiVersion: v1
+kind: Pod
+metadata: {{name: kept, labels: {{app: kept}}}}
+spec:
+  nodeName: gpu-b
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: c0
+      image: {images.PAUSE}
+      resources: {{limits: {{{GPU}: 1}}}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{name: kept}}
+spec: {{minAvailable: 1, selector: {{matchLabels: {{app: kept}}}}}}
+"""
 
 
 async def test_u071_a_node_that_an_administrator_cordoned_stays_cordoned(release: Release) -> None:
@@ -33,18 +52,26 @@ async def test_u071_a_node_that_an_administrator_cordoned_stays_cordoned(release
     await _whole_again(release, node)
 
 
-async def test_u069_only_the_pod_whose_gpu_is_cut_has_to_go(release: Release) -> None:
-    """U069: not those of the other node, nor one without a GPU; the cordon was ours and ends."""
+async def test_u069_only_the_pod_whose_gpu_is_cut_has_to_go_and_not_against_its_budget(
+    release: Release,
+) -> None:
+    """U069: nobody of the other node, nor one without a GPU; the cordon was ours and ends."""
     other, node = release.nodes
     await release.share(MIXED)
     await release.until_counts((2, 2), (2, 2))
-    await node.create(pod_object("in-the-way", {GPU: 1}, node=node.name))
+    await release.apply(KEPT)
     await node.create(pod_object("elsewhere", {GPU: 1}, node=other.name))
     await node.create(pod_object("plain", {}, node=node.name))
-    for name in ("in-the-way", "elsewhere", "plain"):
+    for name in ("kept", "elsewhere", "plain"):
         await node.until_phase(name, "Running")
     await release.cut(node, LAYOUT)
-    await node.until_gone("in-the-way")
+    await release.until_cut(node, "pending")
+    await eventually(lambda: _tells_of(release, node, "default/kept"), within=PATIENCE_S)
+    assert await node.phase("kept") == "Running"
+    await release.agrees()  # what is withheld is unhealthy for both
+
+    await release.kubectl("delete", "poddisruptionbudget", "kept", namespace="default")
+    await node.until_gone("kept")
     await release.until_cut(node)
     await node.until_counts(CUT, SLICES)
     assert not await _unschedulable(release, node)
@@ -89,3 +116,9 @@ async def _whole_again(release: Release, node: RealNode) -> None:
 async def _unschedulable(release: Release, node: RealNode) -> bool:
     spec: dict[str, Any] = (await release.api.get(paths.node(node.name)))["spec"]
     return bool(spec.get("unschedulable"))
+
+
+async def _tells_of(release: Release, node: RealNode, pod: str) -> bool:
+    """Whether the node says why it is pending, and names the pod in the way."""
+    annotations = (await release.api.get(paths.node(node.name)))["metadata"]["annotations"]
+    return pod in annotations.get(names.MIG_REASON_ANNOTATION, "")

@@ -31,6 +31,26 @@ async def test_pods_come_to_both_nodes_and_find_a_gpu_of_their_own(release: Rele
         assert {f"/dev/nvidia{number}", "/dev/nvidiactl", "/dev/nvidia-uvm"} <= inside.devices
 
 
+async def test_a_pod_that_is_one_too_many_waits_until_the_text_gives_it_a_slot(
+    release: Release,
+) -> None:
+    """The edit reaches the scheduler without a restart of anything."""
+    node, _ = release.nodes
+    names = [f"p{nth}" for nth in range(sum(SLOTS))]
+    await ours.run(node, *names)
+    await node.create(pod_object("another", {GPU: 1}, node=ours.ANY))
+
+    async def is_told() -> bool:
+        conditions = (await node.read("another"))["status"].get("conditions", [])
+        return any("Insufficient nvidia.com/gpu" in each.get("message", "") for each in conditions)
+
+    await eventually(is_told, within=PATIENCE_S)
+    await release.share(ours.text(5))
+    await node.until_phase("another", "Running")
+    assert await ours.restarts(node, *names) == [0] * len(names)
+    await release.agrees()
+
+
 async def test_an_edit_arrives_on_both_nodes_and_a_bad_one_on_none(release: Release) -> None:
     """The last good text goes on serving; an Event on each node says what to write."""
     first, _ = release.nodes
@@ -74,4 +94,6 @@ async def test_more_than_one_slot_is_refused_in_the_pods_status(release: Release
     assert status["reason"] == "UnexpectedAdmissionError"
     assert "nvidia.com/gpu: 2 slots requested, the limit is 1" in status["message"]
     assert "sharing.timeSlicing.failRequestsGreaterThanOne is true" in status["message"]
+    (free,) = {each["resources"][GPU]["free"] for each in (await release.status())["nodes"]}
+    assert free == SLOTS[0]
     await release.until_counts(SLOTS, SLOTS)
