@@ -22,7 +22,7 @@ class Settings(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
-class ServiceSettings(Settings):
+class ProcessSettings(Settings):
     """What every service takes."""
 
     health_port: int = pydantic.Field(
@@ -31,6 +31,11 @@ class ServiceSettings(Settings):
     log_level: Literal["debug", "info", "warning", "error"] = pydantic.Field(
         default="info", description="from which level on lines are logged: debug, info, warning"
     )
+
+
+class ServiceSettings(ProcessSettings):
+    """What a service takes that shows metrics."""
+
     metrics: bool = pydantic.Field(
         default=True, description="whether that port serves /metrics as well; it takes 5 MB"
     )

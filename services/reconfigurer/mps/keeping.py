@@ -15,11 +15,11 @@ from typing import NoReturn
 from services.reconfigurer.mps import life, limits
 from services.reconfigurer.mps.daemon import ControlError, Daemon
 from services.reconfigurer.mps.wanted import Aim
-from shared.contract.mps import MpsDaemon
+from shared.contract.mps import DaemonState, MpsDaemon
 from shared.domain.gpu import Gpu
 from shared.nvml import errors
 from shared.nvml.compute_mode import Modes
-from shared.runtime import backoff, clock
+from shared.runtime import backoff, clock, logs
 
 log = logging.getLogger(__name__)
 FIRST_ANSWER_S = 15.0
@@ -160,16 +160,25 @@ class Keeper:
         try:
             await self._modes.set(gpu, exclusive=exclusive)
         except errors.NvmlError as error:
-            log.warning("%s; programs beside the MPS daemon are not kept off the GPU", error)
+            log.warning(
+                "%s; programs beside the MPS daemon are not kept off the GPU",
+                error,
+                extra=logs.about(gpu=gpu.uuid),
+            )
             self._refused = exclusive
         else:
             self._exclusive, self._refused = exclusive, None
+
+    def _log(self, told: MpsDaemon) -> None:
+        why = f": {told.reason}" if told.reason else ""
+        level = logging.WARNING if told.state is DaemonState.DOWN else logging.INFO
+        extra = logs.about(gpu=told.gpu_uuid)
+        log.log(level, "its MPS daemon is %s%s", told.state.value, why, extra=extra)
 
     def _tell(self, told: MpsDaemon) -> None:
         if told == self.told:
             return
         if told.state is not self.told.state or told.reason != self.told.reason:
-            why = f": {told.reason}" if told.reason else ""
-            log.info("MPS daemon of %s is %s%s", told.gpu_uuid, told.state.value, why)
+            self._log(told)
         self.told = told
         self._on_change()

@@ -18,7 +18,7 @@ from services.reconfigurer.mps.wanted import Aim
 from shared.contract import messages, mps
 from shared.contract.messages import Inventory
 from shared.contract.mps import HeldForms, MpsDaemon, MpsState
-from shared.runtime import clock, files
+from shared.runtime import clock, files, logs
 
 log = logging.getLogger(__name__)
 M = TypeVar("M")
@@ -105,7 +105,7 @@ class Loop:
         self._former = {}
 
     async def _end(self, uuid: str) -> None:
-        log.info("nobody needs the MPS daemon of %s any more: it ends", uuid)
+        log.info("nobody needs its MPS daemon any more: it ends", extra=logs.about(gpu=uuid))
         task = self._kept.pop(uuid).task
         task.cancel()
         await asyncio.wait((task,))

@@ -10,9 +10,10 @@ from shared.contract import mps
 from shared.runtime import boot, settings
 
 
-class MpsSettings(settings.Settings):
+class MpsSettings(settings.ProcessSettings):
     """Keep an MPS control daemon for each of this node's GPUs that is shared by MPS."""
 
+    node_name: str = Field(min_length=1, description="name of this node in Kubernetes")
     run_dir: pathlib.Path = Field(
         default=pathlib.Path("/run/slicewire"), description="folder of inventory.json and mps.json"
     )
@@ -30,8 +31,5 @@ class MpsSettings(settings.Settings):
     )
     probe_period_s: float = Field(
         default=5.0, gt=0, description="seconds between two questions to a daemon"
-    )
-    health_port: int = Field(
-        default=0, ge=0, le=65535, description="port that answers while the service lives; 0: none"
     )
     boot_id_path: str = Field(default=boot.KERNEL_BOOT_ID, description="file with the boot id")

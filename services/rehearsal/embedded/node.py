@@ -180,10 +180,13 @@ class EmbeddedNode:
         return own
 
     def _flags(self, service: Service) -> tuple[str, ...]:
-        flags = {"--run-dir": str(self._run_dir), "--boot-id-path": str(self._boot_id)}
+        flags = {
+            "--node-name": self.node.name,
+            "--run-dir": str(self._run_dir),
+            "--boot-id-path": str(self._boot_id),
+        }
         if service is Service.MPS:
             return _words(flags | {"--mps-dir": str(self._run_dir / "mps")})
-        flags |= {"--node-name": self.node.name}
         if service is not Service.ADVERTISER:
             flags |= {"--state-dir": str(self._state_dir)}
         if service is Service.ALLOCATOR:

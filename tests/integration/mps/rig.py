@@ -57,6 +57,7 @@ class Node:
 
     def settings(self, **more: Any) -> MpsSettings:
         return MpsSettings(
+            node_name="gpu-a",
             run_dir=self.run_dir,
             mps_dir=self.mps_dir,
             look_period_s=0.05,
