@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
 from services.reconfigurer.controller import (
+    diary,
     draining,
     evicting,
     eviction,
@@ -29,15 +29,13 @@ from services.reconfigurer.controller import (
 from services.reconfigurer.controller.attempt import Next, Policy, View
 from services.reconfigurer.controller.changes import Change, Changes
 from services.reconfigurer.controller.eviction import Pod
-from services.reconfigurer.controller.outcome import Outcome, State
+from services.reconfigurer.controller.outcome import Outcome
 from services.reconfigurer.controller.prepare import Stage
 from shared.bus.state import Received
 from shared.contract import names
 from shared.contract.messages import Intent, Progress
-from shared.runtime import clock, logs
-from shared.telemetry import context, spans
-
-log = logging.getLogger(__name__)
+from shared.runtime import clock
+from shared.telemetry import spans
 
 LOOK_S = 1.0
 SOON_S = 0.1  # after a write, ours or somebody else's
@@ -69,6 +67,7 @@ class Drain:
         self._outlets = outlets
         self._telemetry = telemetry
         self._changes = Changes(fleet_, policy)
+        self._diary = diary.Diary(fleet_)
         self._woken = asyncio.Event()
         self._room = asyncio.Semaphore(LOOKS_AT_ONCE)
 
@@ -88,17 +87,16 @@ class Drain:
         wanted = self._fleet.intents.get(name)
         if wanted is None:
             return
-        found, former = (
-            self._changes.outcome(name, clock.loop_time()),
-            self._fleet.outcomes.get(name),
-        )
+        former = self._fleet.outcomes.get(name)
+        found = self._changes.outcome(name, clock.loop_time())
         if found != former:
             if found is None:
                 del self._fleet.outcomes[name]
             else:
                 self._fleet.outcomes[name] = found
                 if not wanted.mig_problems:  # a refusal is told with its intent
-                    self._tell(name, former, found)
+                    self._tell(name, found)
+                    self._diary.became(name, former, found)
             self._outlets.told(name, self._traceparent(name))
             self._woken.set()
 
@@ -132,12 +130,7 @@ class Drain:
                     try:
                         pause = await self._look(name, change)
                     except kube.KubeError as error:
-                        log.warning(
-                            "change of node %s: %s; looking again",
-                            name,
-                            error,
-                            extra=self._about(name),
-                        )
+                        self._diary.unread(name, error)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await change.news.wait()
@@ -157,15 +150,7 @@ class Drain:
             return SOON_S
         step = prepare.decide(view, change.attempt)
         change.attempt = step.attempt
-        if step.waits != change.waits:
-            change.waits = step.waits
-            words = step.waits or "nothing is in the way"
-            log.info("change of node %s: %s", name, words, extra=self._about(name))
-        if step.attempt.failure not in (None, change.gave_up):
-            failure = step.attempt.failure
-            told = self._about(name, reason=failure.reason)
-            log.warning("change of node %s given up: %s", name, failure.sentence, extra=told)
-        change.gave_up = step.attempt.failure
+        self._diary.decided(name, change, step)
         self._begin_preparing(change, stage, name)
         if step.patch and not await self._patch(name, view, step):
             return SOON_S
@@ -210,8 +195,7 @@ class Drain:
                 raise
             return False
         self._fleet.nodes[name] = nodes.node_of(found)
-        if step.patch.words:
-            log.info("node %s: %s", name, step.patch.words, extra=self._about(name))
+        self._diary.patched(name, step.patch)
         return True
 
     async def _evict(self, name: str, pod: Pod) -> None:
@@ -219,11 +203,9 @@ class Drain:
         result = await evicting.evict(self._api, pod)
         if isinstance(result, float):
             self._change(name).later[pod.uid] = clock.loop_time() + result
-            log.debug("pod %s may not be evicted now: a budget says so", pod.key)
             return
         self._telemetry.end(step, attributes={"node": name, "pod": pod.key})
-        told = self._about(name, pod=pod.key)
-        log.info("eviction of pod %s from node %s: %s", pod.key, name, result.value, extra=told)
+        self._diary.evicted(name, pod.key, result)
         if result is evicting.Result.EVICTED:
             namespace, _, pod_name = pod.key.partition("/")
             about = saying.About(kind="Pod", namespace=namespace, name=pod_name, uid=pod.uid)
@@ -278,22 +260,11 @@ class Drain:
                 traceparent = self._traceparent(name)
             self._outlets.publish(name, shown, traceparent)
 
-    def _tell(self, name: str, former: Outcome | None, found: Outcome) -> None:
-        """Tell of an end in an Event, and of each new state in the log."""
+    def _tell(self, name: str, found: Outcome) -> None:
+        """Tell of an end in an Event."""
         if node := self._fleet.nodes.get(name):
             for say in found.say(node.about):
                 self._outlets.say(say)
-        if former is None or (former.state, former.reason) != (found.state, found.reason):
-            level = logging.WARNING if found.state is State.FAILED else logging.INFO
-            told = self._about(name, state=found.state.value, reason=found.reason)
-            log.log(level, "MIG layout of node %s: %s", name, found.sentence, extra=told)
-
-    def _about(self, name: str, **fields: object) -> dict[str, dict[str, object]]:
-        """What a line about a node's change is about."""
-        wanted = self._fleet.intents.get(name)
-        generation = wanted.stamp.generation if wanted else None
-        trace = context.trace_id(self._traceparent(name))
-        return logs.about(node=name, **fields, generation=generation, trace=trace)
 
     def _traceparent(self, name: str) -> str:
         received = self._fleet.progress.get(name)
