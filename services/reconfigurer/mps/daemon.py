@@ -24,6 +24,7 @@ PROGRAM = "nvidia-cuda-mps-control"
 ANSWER_S = 5.0
 QUIT_S = 5.0
 LAST_LINES = 3
+FORMER_LOG = f"{mps.LOG}.before"
 
 
 class ControlError(Exception):
@@ -134,10 +135,17 @@ class Daemon:
         return pipe.is_dir() and any(pipe.iterdir())
 
     def _prepare(self) -> int:
-        """Make the folders anew; clients of every user have to get through to the pipe."""
-        for name in (mps.PIPE, mps.LOG):
-            shutil.rmtree(self._folder / name, ignore_errors=True)
-            (self._folder / name).mkdir(parents=True)
+        """Make the folders anew; clients of every user have to get through to the pipe.
+
+        What the daemon before has logged is kept until the next one: it may say why that ended.
+        """
+        pipe, log = self._folder / mps.PIPE, self._folder / mps.LOG
+        for old in (pipe, self._folder / FORMER_LOG):
+            shutil.rmtree(old, ignore_errors=True)
+        if log.exists():
+            log.rename(self._folder / FORMER_LOG)
+        for new in (pipe, log):
+            new.mkdir(parents=True)
         return os.open(self._output, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from services.reconfigurer.mps.daemon import ControlError, Daemon
+from services.reconfigurer.mps.daemon import FORMER_LOG, ControlError, Daemon
 from shared.contract import mps
 from shared.contract.mps import DaemonState
 from shared.domain.sharing import Strategy
@@ -87,6 +87,7 @@ async def test_a_daemon_that_is_killed_is_down_and_comes_back(node: Node) -> Non
         assert "it ended by signal 9" in down.reason
         after = await node.ready()
         assert after.pid not in (0, before.pid)
+        assert (node.mps_dir / node.gpus[0].uuid / FORMER_LOG).is_dir()
         assert await node.daemon().ask(PROBE) == "25.0"
         assert await node.told(1) == other
 
