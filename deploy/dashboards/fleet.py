@@ -134,7 +134,10 @@ NODES = Row(
                     expr="count by (node) (max by (node, uuid) (slicewire_gpu_info))", column="GPUs"
                 ),
                 Query(expr=SICK_BY_NODE, column="Sick"),
-                Query(expr=f"sum by (node) (slicewire_slots{{{promql.OFFERED}}})", column="Slots"),
+                Query(
+                    expr=f"sum by (node) (slicewire_slots{{{promql.OFFERED}}})",
+                    column="Slots offered",
+                ),
                 Query(expr=f"sum by (node) (slicewire_slots{{{promql.IN_USE}}})", column="In use"),
                 Query(expr='sum by (node) (slicewire_slots{state="free"})', column="Free"),
                 Query(

@@ -75,7 +75,7 @@ GPUS = Row(
         Panel(
             title="Sick GPUs",
             kind=Kind.TABLE,
-            width=12,
+            width=13,
             columns={"node": "Node", "index": "GPU", "model": "Model", "uuid": "UUID"},
             link="node",
             queries=(Query(expr="max by (node, index, model, uuid) (slicewire_gpu_healthy) == 0"),),
@@ -83,7 +83,7 @@ GPUS = Row(
         Panel(
             title="XIDs",
             kind=Kind.TABLE,
-            width=12,
+            width=11,
             says="NVIDIA's numbers of GPU errors, within the time that the page shows; those of"
             " applications among them.",
             columns={"node": "Node", "uuid": "UUID", "xid": "XID"},
@@ -197,7 +197,7 @@ API_SERVER = Row(
     ),
 )
 VERSIONS = Row(
-    6,
+    8,
     (
         Panel(
             title="Versions",

@@ -143,19 +143,21 @@ HARDWARE = Row(
         Panel(
             title="GPUs",
             kind=Kind.TABLE,
-            width=12,
+            width=13,
             columns={"index": "GPU", "model": "Model", "pci": "PCI", "uuid": "UUID"},
             queries=(Query(expr=f"slicewire_gpu_info{HERE}"),),
         ),
         Panel(
             title="MIG instances",
             kind=Kind.TABLE,
-            width=12,
+            width=11,
+            says="GI and CI are the ids of GPU instance and compute instance, as nvidia-smi and"
+            " DCGM name them.",
             columns={
                 "profile": "Profile",
                 "index": "GPU",
-                "gpu_instance": "GPU instance",
-                "compute_instance": "Compute instance",
+                "gpu_instance": "GI",
+                "compute_instance": "CI",
                 "uuid": "UUID",
             },
             queries=(

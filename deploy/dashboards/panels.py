@@ -9,7 +9,23 @@ from deploy.dashboards.form import Good, Kind, Panel, Query, Unit
 Json = dict[str, Any]
 BAD = ("failed", "silent", "unhealthy", "lost")
 SOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
-WIDTHS = {"GPU": 60, "UUID": 350, "Slot": 370, "Model": 210, "XID": 60}  # of columns, in pixels
+WIDTHS = {  # of columns in pixels, for what stands in them; the others share what is left
+    "CI": 50,
+    "Container": 120,
+    "GI": 50,
+    "GPU": 60,
+    "Memory": 100,
+    "Model": 180,
+    "Namespace": 120,
+    "PCI": 120,
+    "Processes": 100,
+    "Profile": 100,
+    "Slot": 350,
+    "Slots": 80,
+    "Times": 80,
+    "UUID": 330,
+    "XID": 60,
+}
 COLOURS = {  # of slot states, the same on each page
     "free": "green",
     "held": "blue",
@@ -104,7 +120,7 @@ def _overrides(panel: Panel) -> list[Json]:
             *([_node_link(panel.columns[panel.link])] if panel.link else []),
             *(
                 _override(heading, **{"custom.width": WIDTHS[heading]})
-                for heading in panel.columns.values()
+                for heading in _headings(panel)
                 if heading in WIDTHS
             ),
         ]
@@ -115,6 +131,11 @@ def _overrides(panel: Panel) -> list[Json]:
         for name, colour in COLOURS.items()
         if any(query.legend in {"{{state}}", name} for query in panel.queries)
     ]
+
+
+def _headings(panel: Panel) -> list[str]:
+    """Of a table's columns, from left to right."""
+    return [*panel.columns.values(), *(each.column for each in panel.queries if each.column)]
 
 
 def _coloured(name: str, colour: str, kind: Kind) -> Json:
@@ -149,7 +170,7 @@ def _options(panel: Panel) -> Json:
                 "justifyMode": "auto",
                 "orientation": "auto",
                 "text": {"titleSize": 14},
-                "textMode": "name" if panel.named else "auto",
+                "textMode": _shown(panel),
             }
         case Kind.BARS:
             return {
@@ -161,12 +182,24 @@ def _options(panel: Panel) -> Json:
                 "text": {"titleSize": 14, "valueSize": 18},
             }
         case Kind.TABLE:
-            return {"showHeader": True, "cellHeight": "sm", "footer": {"show": False}}
+            first = {"displayName": _headings(panel)[0], "desc": False}
+            return {
+                "showHeader": True,
+                "cellHeight": "sm",
+                "footer": {"show": False},
+                "sortBy": [first],
+            }
         case _:
             return {
                 "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
                 "tooltip": {"mode": "multi", "sort": "desc"},
             }
+
+
+def _shown(panel: Panel) -> str:
+    """Whether a number has its name beside it: one alone has its panel's title."""
+    several = len(panel.queries) > 1 or any("{{" in each.legend for each in panel.queries)
+    return "name" if panel.named else "value_and_name" if several else "value"
 
 
 def _transformations(panel: Panel) -> list[Json]:

@@ -127,7 +127,7 @@ PODS = Row(
         Panel(
             title="Containers that use most GPU memory",
             kind=Kind.BARS,
-            width=12,
+            width=10,
             queries=(
                 Query(
                     expr=f"topk(15, sum by (namespace, pod, container) ({POD_MEMORY}))",
@@ -139,7 +139,7 @@ PODS = Row(
         Panel(
             title="Containers that hold slots and use no GPU memory",
             kind=Kind.TABLE,
-            width=12,
+            width=14,
             says="Only where NVML tells whose processes there are.",
             columns={
                 "node": "Node",

@@ -46,7 +46,7 @@ def main() -> int:
         for page in dashboards.PAGES:
             troubles += _draw(page, recorded, served)
         programs.shoot(
-            f"{zipkin}/zipkin/traces/{_change(recorded)}", PICTURES / "trace.png", 1400, 1300
+            f"{zipkin}/zipkin/traces/{_change(recorded)}", PICTURES / "zipkin.png", 1200, 1550
         )
     for trouble in troubles:
         sys.stderr.write(f"make pictures: {trouble}\n")
@@ -65,7 +65,7 @@ def _draw(page: Dashboard, recorded: Recording, served: str) -> list[str]:
     }
     height = ROW * sum(row.height for row in page.rows) + HEAD
     url = f"{served}/preview/index.html?{urllib.parse.urlencode(asked)}"
-    said = programs.shoot(url, PICTURES / f"{page.name}.png", WIDTH, height)
+    said = programs.shoot(url, PICTURES / f"dashboard-{page.name}.png", WIDTH, height)
     return [f"{page.title}: {line}" for line in said if "drawn" not in line]
 
 

@@ -19,8 +19,7 @@ const last = (field) => field.display(reduceField({ field, reducers: ['lastNotNu
 function Stat({ frames, options, width, height }) {
   return <div style={{ display: 'flex' }}>{frames.map((frame, at) => {
     const field = frame.fields[1];
-    const named = frames.length > 1 || options.textMode === 'name';
-    const value = { ...last(field), title: named ? field.config.displayName : undefined };
+    const value = { ...last(field), title: field.config.displayName };
     return <BigValue key={at} width={width / frames.length} height={height} theme={theme} value={value} colorMode="value" graphMode="none" textMode={options.textMode} text={options.text} />;
   })}</div>;
 }
@@ -47,7 +46,7 @@ function Body({ panel, frames, width, height }) {
       return <TimeSeries frames={frames} width={width} height={height} timeRange={range} timeZone="utc" legend={{ ...panel.options.legend, calcs: [] }} />;
     case 'stat': return <Stat frames={frames} options={panel.options} width={width} height={height} />;
     case 'bargauge': return <Bars frames={frames} options={panel.options} width={width} height={height} />;
-    case 'table': return <Table data={frames[0]} width={width} height={height} />;
+    case 'table': return <Table data={frames[0]} width={width} height={height} initialSortBy={panel.options.sortBy} />;
     default: throw new Error(`cannot draw a ${panel.type}`);
   }
 }
