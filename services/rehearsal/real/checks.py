@@ -46,7 +46,8 @@ def wrong_gpus(node: Node, said: Mapping[str, Any]) -> Iterator[str]:
     wanted = [gpu if isinstance(gpu, str) else str(gpu["model"]) for gpu in node.gpus]
     found = [_model(gpu["model"]) for gpu in said.get("gpus", ())]
     if wanted != found:
-        hint = f"{HELM} simulation.gpus={','.join(wanted)} makes them of simulated ones"
+        spelt = "\\,".join(wanted)  # for helm, a comma ends a value
+        hint = f"{HELM} 'simulation.gpus={spelt}' makes them of simulated ones"
         has = ", ".join(found) or "none"
         yield f"{node.name} needs the GPUs {', '.join(wanted)} and has {has} ({hint})"
 

@@ -26,6 +26,7 @@ RELEASE = NAMESPACE = "slicewire"
 PARTS = ("controller", "allocator", "nats", "simulator")
 CONTROLLER, ALLOCATOR, BUS, SIMULATOR = (f"{RELEASE}-{part}" for part in PARTS)
 GPUS = ",".join(ours.GPUS)
+COMPONENT, INSTANCE = "app.kubernetes.io/component", "app.kubernetes.io/instance"
 NATS = "slicewire.test/nats:test"
 SERVER = pathlib.Path(sys.executable).with_name("nats-server")
 PATIENCE_S = 180
@@ -162,7 +163,7 @@ class Release:
         return {
             item["metadata"]["name"]: item
             for item in listed["items"]
-            if item["metadata"]["labels"].get("app.kubernetes.io/component") == part
+            if {COMPONENT: part, INSTANCE: RELEASE}.items() <= item["metadata"]["labels"].items()
         }
 
     async def place_of(self, part: str) -> RealNode:

@@ -40,9 +40,7 @@ async def test_a_story_goes_as_on_the_embedded_cluster(
     story: pathlib.Path, release: Release
 ) -> None:
     """And what it has changed is as it was before."""
-    read = language.read(await asyncio.to_thread(story.read_text, "utf-8"), str(story))
-    gpus = ",".join(str(gpu) for gpu in read.nodes[0].gpus)
-    await release.simulate(gpus)
+    await release.simulate(await asyncio.to_thread(_gpus, story))
     said = await _rehearse(release, story)
     assert said["ok"], said
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/sharing"
@@ -63,6 +61,12 @@ async def test_what_only_the_embedded_cluster_plays_is_refused_before_anything_i
     assert not said["ok"]
     assert said["steps"] == []
     assert any("only restart is played" in each["message"] for each in said["errors"])
+
+
+def _gpus(story: pathlib.Path) -> str:
+    """The GPUs of its first node, as the chart takes them."""
+    read = language.read(story.read_text("utf-8"), str(story))
+    return ",".join(str(gpu) for gpu in read.nodes[0].gpus)
 
 
 async def _rehearse(release: Release, story: pathlib.Path) -> dict[str, Any]:

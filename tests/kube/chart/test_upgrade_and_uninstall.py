@@ -96,5 +96,5 @@ async def _restarts_by_pod(release: Release) -> dict[str, int]:
     return {
         item["metadata"]["uid"]: item["status"]["containerStatuses"][0]["restartCount"]
         for item in listed["items"]
-        if item["metadata"]["labels"].get("app.kubernetes.io/instance") == RELEASE
+        if item["metadata"]["labels"].get(releases.INSTANCE) == RELEASE
     }

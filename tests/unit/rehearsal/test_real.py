@@ -83,7 +83,7 @@ def test_gpus_are_compared_by_model() -> None:
     assert list(checks.wrong_gpus(Node(name="a", gpus=("t4",)), {"gpus": said["gpus"][:1]})) == []
     (sentence,) = checks.wrong_gpus(Node(name="a", gpus=("t4", "t4")), said)
     assert "needs the GPUs t4, t4 and has t4, Something else" in sentence
-    assert "simulation.gpus=t4,t4" in sentence
+    assert r"'simulation.gpus=t4\,t4'" in sentence
 
 
 def test_values_of_a_story_have_to_be_those_of_the_release() -> None:
