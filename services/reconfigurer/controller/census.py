@@ -30,6 +30,7 @@ def compose(
     everybody = list(seen)
     told = _told(everybody)
     ours = [name for name in sorted(view.nodes) if view.ours(name)]
+    labelled = [(name, view.nodes[name].labels) for name in ours]
     places: dict[str, int] = {}
     for each in told:
         places.setdefault(each.selection, len(places))
@@ -37,10 +38,7 @@ def compose(
         stamp=stamp,
         pods=tuple(dataclasses.replace(each.pod, place=places[each.selection]) for each in told),
         more=len(everybody) - len(told),
-        places=tuple(
-            tuple(name for name in ours if selection.selects(each, name, view.nodes[name].labels))
-            for each in places
-        ),
+        places=tuple(selection.chosen(each, labelled) for each in places),
         nodes=tuple(
             fact
             for name in ours

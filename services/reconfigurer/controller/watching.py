@@ -43,7 +43,7 @@ PODS = watch.Feed(
     field_selector="status.phase!=Running,status.phase!=Succeeded",
 )
 TOGETHER_S = 0.2  # pods of a burst are told together
-PAUSE = 4.0  # times as long as it took to judge: other work has most of the time
+PAUSE = 4.0  # times as long as it took to compose and judge: other work has most of the time
 LOOK_EVERY_S = 5.0  # while something waits
 MOST_LOOKED_AT = 4  # nodes a look
 BOUND_SOON_NS = 3 * 10**9  # a pod younger than this may be bound any moment
@@ -124,11 +124,11 @@ class Watching:
             tasks.create_task(self._writer.run(), name="write waiting pods")
             while True:
                 self._woken.clear()
+                began = clock.loop_time()
                 told = census.compose(
                     self._stamp, self._seen.values(), self._fleet, self._looked_at
                 )
                 self._writer.put(told)
-                began = clock.loop_time()
                 self._found = await self._judge(told)
                 spent = clock.loop_time() - began
                 self._remind(self._found)
