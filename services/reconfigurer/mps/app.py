@@ -28,7 +28,7 @@ async def serve(settings: MpsSettings) -> None:
             Daemon(aim.gpu.uuid, settings.mps_dir / aim.gpu.uuid),
             modes,
             on_change,
-            exclusive=former is not None and former.exclusive,
+            former=former,
             probe_period_s=settings.probe_period_s,
         )
 

@@ -30,7 +30,7 @@ END_S = 20.0
 class Keeper:
     """One GPU's. `on_change` is called whenever `told` has changed.
 
-    `exclusive` says whether the GPU has been left in that compute mode.
+    `former` is what a process before this one has left of it, its compute mode too.
     """
 
     def __init__(
@@ -40,16 +40,16 @@ class Keeper:
         modes: Modes,
         on_change: Callable[[], None],
         *,
-        exclusive: bool,
+        former: MpsDaemon | None,
         probe_period_s: float,
     ) -> None:
-        self.told: MpsDaemon = life.unborn(aim, clock.now_ns())
+        self.told: MpsDaemon = former or life.unborn(aim, clock.now_ns())
         self._aim = aim
         self._daemon = daemon
         self._modes = modes
         self._on_change = on_change
         self._probe_period_s = probe_period_s
-        self._exclusive = exclusive
+        self._exclusive = former is not None and former.exclusive
         self._refused: bool | None = None  # the mode that the driver refused to set
         self._moved = asyncio.Event()
 

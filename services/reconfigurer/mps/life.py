@@ -11,6 +11,7 @@ from services.reconfigurer.mps.wanted import Aim
 from shared.contract.mps import DaemonState, MpsDaemon
 
 FIRST_START = "it is started for the first time"
+BEGUN_ANEW = "the MPS service has begun anew, and starts it again"
 MOST_SILENCES = 3  # a daemon that leaves so many questions in a row unanswered is ended
 
 
@@ -23,6 +24,14 @@ def unborn(aim: Aim, now: int) -> MpsDaemon:
         replicas=aim.replicas,
         since_ns=now,
     )
+
+
+def left_behind(former: MpsDaemon) -> MpsDaemon:
+    """A process before this one kept it, and that has ended: nobody is to believe its word.
+
+    Since when it is down the advertiser knows better, who has seen that nobody serves.
+    """
+    return dataclasses.replace(_down(former, BEGUN_ANEW, now=0), pid=0)
 
 
 def begun(daemon: MpsDaemon, pid: int) -> MpsDaemon:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn, Protocol, TypeVar
 
-from services.reconfigurer.mps import wanted
+from services.reconfigurer.mps import life, wanted
 from services.reconfigurer.mps.wanted import Aim
 from shared.contract import messages, mps
 from shared.contract.messages import Inventory
@@ -70,8 +70,9 @@ class Loop:
 
     async def run(self) -> NoReturn:
         """Look and keep until cancelled; then no daemon is left."""
-        former = await self._read(self._state, MpsState)
-        self._former = {each.gpu_uuid: each for each in former.daemons} if former else {}
+        former = await self._read(self._state, MpsState) or MpsState()
+        self._former = {each.gpu_uuid: life.left_behind(each) for each in former.daemons}
+        await self._save(self._now())  # what stands there speaks of daemons that serve
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:
@@ -89,8 +90,7 @@ class Loop:
         if inventory is None:
             return
         held = await self._read(self._held, HeldForms)
-        running = self._former | {uuid: each.keeper.told for uuid, each in self._kept.items()}
-        aims = wanted.aims(inventory, held, running)
+        aims = wanted.aims(inventory, held, self._told())
         for uuid in [uuid for uuid in self._kept if uuid not in aims]:
             await self._end(uuid)
         for uuid, aim in aims.items():
@@ -111,8 +111,12 @@ class Loop:
         await asyncio.wait((task,))
 
     def _now(self) -> MpsState:
-        told = (each.keeper.told for each in self._kept.values())
-        return MpsState(daemons=tuple(sorted(told, key=lambda daemon: daemon.gpu_uuid)))
+        told = self._told()
+        return MpsState(daemons=tuple(told[uuid] for uuid in sorted(told)))
+
+    def _told(self) -> dict[str, MpsDaemon]:
+        """How each daemon is, by GPU UUID; what was left behind goes on until it is taken up."""
+        return self._former | {uuid: each.keeper.told for uuid, each in self._kept.items()}
 
     async def _save(self, state: MpsState) -> None:
         if state == self._written:

@@ -208,6 +208,26 @@ async def test_what_a_killed_service_has_left_is_taken_over(node: Node) -> None:
         assert (await node.ready()).pid
 
 
+async def test_what_a_killed_service_told_is_taken_back_at_once(node: Node) -> None:
+    """Its daemons are down until they are started again, even while nobody says what is wanted."""
+    await node.want(shared_by_mps(4))
+    await node.hold()
+    async with node.serving():
+        await node.ready()
+        left = pathlib.Path(node.run_dir / mps.STATE_FILE)
+        state = await asyncio.to_thread(left.read_bytes)
+    await asyncio.to_thread(left.write_bytes, state)
+    inventory = pathlib.Path(node.run_dir / "inventory.json")
+    wanted = await asyncio.to_thread(inventory.read_bytes)
+    await asyncio.to_thread(inventory.unlink)
+    async with node.serving():
+        down = await node.down()
+        assert (down.pid, down.since_ns, down.exclusive) == (0, 0, True)
+        assert "begun anew" in down.reason
+        await asyncio.to_thread(inventory.write_bytes, wanted)
+        assert (await node.ready()).pid
+
+
 async def test_the_mode_that_a_killed_service_has_left_is_undone(node: Node) -> None:
     """The text has changed meanwhile, so there is no daemon to take over."""
     await node.want(shared_by_mps(4))
