@@ -19,10 +19,10 @@ from tests.kube.cluster import Cluster
 from tests.kube.image import build
 
 EXAMPLES = build.ROOT / "deploy" / "examples"
-OURS = pathlib.Path(__file__).parent / "stories"
+BOTH = build.ROOT / "tests" / "e2e" / "stories"
 STORIES = (
     EXAMPLES / "packed.yaml",
-    OURS / "faults-and-restarts.yaml",
+    BOTH / "on-both-clusters.yaml",
     EXAMPLES / "share-one-node.yaml",
     EXAMPLES / "refuse-and-recover.yaml",
     EXAMPLES / "whole-and-shared.yaml",
