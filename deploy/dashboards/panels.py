@@ -17,7 +17,7 @@ WIDTHS = {  # of columns in pixels, for what stands in them; the others share wh
     "Memory": 100,
     "Model": 180,
     "Namespace": 120,
-    "PCI": 120,
+    "PCI": 140,
     "Processes": 100,
     "Profile": 100,
     "Slot": 350,

@@ -10,7 +10,7 @@ import pytest
 from tests.observe import recording as recordings
 from tests.observe.recording import Recording
 
-TIMEOUT_S = 400  # the first test also waits for the whole story
+TIMEOUT_S = 700  # the first test also waits for the whole story
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import pathlib
+import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -35,6 +37,8 @@ SEEN = {
     "held": (
         'sum(slicewire_slots{state="held"}) == 5',
         "count(slicewire_pod_gpu_memory_used_bytes > 0) == 4",
+        "sum(slicewire_waiting_pods) == 0",
+        "(sum(slicewire_waiting_slots) or vector(0)) == 0",
     ),
     "waiting": (
         "sum(slicewire_waiting_pods) == 2",
@@ -62,12 +66,19 @@ SEEN = {
 
 @dataclass(frozen=True)
 class Recording:
-    """What was recorded, and the end of each part of the story (Unix seconds)."""
+    """What was recorded.
+
+    Attributes:
+        moments: the end of each part of the story (Unix seconds).
+        missed: of each part what Prometheus should have seen and did not.
+        shown: the page of metrics of each service, as it was before the collector ended.
+    """
 
     prometheus: Prometheus
     collector: Collector
     moments: dict[str, float] = field(default_factory=dict)
     missed: dict[str, list[str]] = field(default_factory=dict)
+    shown: dict[str, str] = field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -103,8 +114,19 @@ async def _play(recording: Recording, exporter: dcgm.Exporter, targets: pathlib.
             recording.missed[name] = await _missed(recording.prometheus, SEEN[name])
             recording.moments[name] = clock.now_ns() / 1e9
             if name == LAST_WITH_COLLECTOR:
+                recording.shown.update(await asyncio.to_thread(_pages, targets))
                 await asyncio.to_thread(recording.collector.end)
         cluster.keep = False
+
+
+def _pages(targets: pathlib.Path) -> dict[str, str]:
+    """What each service shows, by its pod's name."""
+    found = {}
+    for group in json.loads(targets.read_text(encoding="utf-8")):
+        (address,) = group["targets"]
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=20) as answer:
+            found[group["labels"]["pod"]] = answer.read().decode()
+    return found
 
 
 async def _missed(prometheus: Prometheus, conditions: Sequence[str]) -> list[str]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shared.telemetry import catalogue
 from tests.chart.test_alerts import ALERTS, RULES
 from tests.observe import build
 
@@ -233,19 +232,3 @@ def test_every_alert_is_seen_firing_and_quiet(alert: str) -> None:
     """There is a case of each."""
     cases = [case for case in CASES.values() if case.alert == alert]
     assert {bool(case.fires) for case in cases} == {True, False}
-
-
-def test_metrics_of_the_catalogue_have_names_that_prometheus_recommends() -> None:
-    """`promtool check metrics` finds nothing to say about name, unit and suffix."""
-    lines = []
-    for each in catalogue.INSTRUMENTS:
-        lines += [f"# HELP {each.exposed} {each.says}", f"# TYPE {each.exposed} {each.kind}"]
-        if each.kind is catalogue.Kind.HISTOGRAM:
-            lines += [f'{each.exposed}_bucket{{le="+Inf"}} 1', f"{each.exposed}_sum 1"]
-            lines.append(f"{each.exposed}_count 1")
-        else:
-            lines.append(f"{each.exposed} 1")
-    text = "\n".join(lines) + "\n"
-    command = [str(build.program("promtool")), "check", "metrics"]
-    ended = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stdout + ended.stderr) == (0, "")

@@ -46,7 +46,7 @@ def main() -> int:
         for page in dashboards.PAGES:
             troubles += _draw(page, recorded, served)
         programs.shoot(
-            f"{zipkin}/zipkin/traces/{_change(recorded)}", PICTURES / "zipkin.png", 1200, 1550
+            f"{zipkin}/zipkin/traces/{_change(recorded)}", PICTURES / "zipkin.png", 1100, 1620
         )
     for trouble in troubles:
         sys.stderr.write(f"make pictures: {trouble}\n")
