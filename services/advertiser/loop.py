@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.advertiser import health, inventory, mps
+from services.advertiser import health, inventory, mps, telling
 from shared.bus import state as bus_state
 from shared.contract.messages import (
     Fact,
@@ -79,6 +79,7 @@ class Loop:
         self._nvml = nvml
         self._outlets = outlets
         self._telemetry = telemetry
+        self._teller = telling.Teller(outlets.tell, telemetry.meters)
         self._stamp = stamp
         self._boot_id = boot_id
         self._look_period_s = look_period_s
@@ -247,7 +248,7 @@ class Loop:
         content = dataclasses.replace(content, traceparent=step.traceparent)
         await self._save(content)
         self._outlets.publish(content, step.traceparent)
-        self._tell(content, step)
+        self._teller.tell(self._state.published, content, step)
         self._state = dataclasses.replace(self._state, published=content)
         self._telemetry.end(step)
         self._telemetry.end(
@@ -255,26 +256,6 @@ class Loop:
             attributes={"gpus": len(content.gpus), "generation": str(content.stamp.generation)},
             error="; ".join(problem.sentence() for problem in content.problems),
         )
-
-    def _tell(self, content: Inventory, step: spans.Step) -> None:
-        now, before = clock.now_ns(), self._state.published
-        told = logs.about(generation=content.stamp.generation, trace=step.trace_id)
-        log.info("inventory: %s", inventory.words(content), extra=told)
-        changes = inventory.health_changes(before, content)
-        facts = inventory.health_facts(before, content, now)
-        for (_, uuid, verdict), fact in zip(changes, facts, strict=True):
-            count = self._telemetry.meters.count
-            count(catalogue.GPU_HEALTH_CHANGES, uuid=uuid, state=verdict.state)
-            self._tell_fact(fact, step, logging.INFO if verdict.usable else logging.WARNING)
-        for fact in mps.facts(before, content, now):
-            self._tell_fact(fact, step, logging.WARNING)
-        for problem in content.problems:
-            log.warning("refused: %s", problem.sentence(), extra=told)
-
-    def _tell_fact(self, fact: Fact, step: spans.Step, level: int) -> None:
-        about = logs.about(gpu=fact.gpu_uuid, trace=step.trace_id)
-        log.log(level, "%s", fact.sentence, extra=about)
-        self._outlets.tell(fact, step.traceparent)
 
     def _cause(self, content: Inventory, heard_ns: int) -> spans.Step:
         """The step that explains a new inventory: an intent applied, or hardware that changed.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from shared.contract.messages import Fact, FactKind, Intent, Inventory, Stamp
@@ -55,14 +55,21 @@ def gone(report: Report, gpus: Collection[str]) -> bool:
     return not report.serving or served.isdisjoint(gpus)
 
 
-def facts(before: Inventory | None, after: Inventory, now: int) -> Iterator[Fact]:
-    """A fact for each daemon that is down, and for each that is up again."""
+def changes(before: Inventory | None, after: Inventory) -> list[MpsDaemon]:
+    """Each daemon that went down, and each that is up again."""
     former = {daemon.gpu_uuid: daemon.state for daemon in before.mps} if before else {}
-    for daemon in after.mps:
-        was = former.get(daemon.gpu_uuid)
-        down = daemon.state is DaemonState.DOWN
-        if daemon.state is not was and (down or (daemon.ready and was is DaemonState.DOWN)):
-            yield _fact(after.stamp, daemon, now)
+    down = DaemonState.DOWN
+    return [
+        daemon
+        for daemon in after.mps
+        if (was := former.get(daemon.gpu_uuid)) is not daemon.state
+        and (daemon.state is down or (daemon.ready and was is down))
+    ]
+
+
+def facts(before: Inventory | None, after: Inventory, now: int) -> tuple[Fact, ...]:
+    """A fact for each of the changes."""
+    return tuple(_fact(after.stamp, daemon, now) for daemon in changes(before, after))
 
 
 def _due(uuid: str, told: MpsDaemon | None, *, serving: bool) -> MpsDaemon:

@@ -65,9 +65,6 @@ class Allocator:
         self._facts = logs.FactWriter(bus, node)
         self._spans = logs.SpanWriter(bus, node, SERVICE)
         telemetry.sink = self._spans.add
-        telemetry.meters.show(lambda: measures.samples(self._keeper.published))
-        writers: dict[str, bus_measures.Writer] = {"facts": self._facts, "spans": self._spans}
-        telemetry.meters.show(lambda: bus_measures.samples(bus, writers))
         self._checkpoint = checkpoint
         self._endpoints = endpoints_.Endpoints(self._endpoint)
         self._folder = folders.Folder(settings.device_plugins_dir, self._endpoints.wake)
@@ -100,13 +97,21 @@ class Allocator:
         )
         self._desk = desks.Desk(self._keeper, telemetry, self._pod_resources.soon, settings.on_host)
         self._telemetry = telemetry
-        self._readers: tuple[state.StateReader[Inventory], state.StateReader[Hold]] = (
-            state.StateReader(bus, table.bucket("inventory"), node, self._sources.heard),
-            state.StateReader(
-                bus, table.bucket("hold"), node, lambda received: self._holds.put(received.value)
-            ),
+        self._inventory_reader: state.StateReader[Inventory] = state.StateReader(
+            bus, table.bucket("inventory"), node, self._sources.heard
         )
         self._holds: latest.Latest[Hold] = latest.Latest()
+        self._hold_reader: state.StateReader[Hold] = state.StateReader(
+            bus, table.bucket("hold"), node, lambda received: self._holds.put(received.value)
+        )
+        self._show(bus)
+
+    def _show(self, bus: Bus) -> None:
+        """Let meters see how it stands; a reading may come at any moment, so all parts are made."""
+        writers: dict[str, bus_measures.Writer] = {"facts": self._facts, "spans": self._spans}
+        show = self._telemetry.meters.show
+        show(lambda: measures.samples(self._keeper.published))
+        show(lambda: bus_measures.samples(bus, writers))
 
     async def _follow_holds(self) -> None:
         """Take holds in, for ever; that pods have gone is to be seen soon, for a change waits.
@@ -149,8 +154,8 @@ class Allocator:
             "keeper": self._keeper.run(),
         }
         telling = {
-            "read inventory": self._readers[0].run(),
-            "read hold": self._readers[1].run(),
+            "read inventory": self._inventory_reader.run(),
+            "read hold": self._hold_reader.run(),
             "follow holds": self._follow_holds(),
             "write ledger": self._ledger.run(),
             "write facts": self._facts.run(),
