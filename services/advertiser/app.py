@@ -12,7 +12,9 @@ from services.advertiser.settings import AdvertiserSettings
 from shared.bus import connection, logs, state
 from shared.bus import measures as bus_measures
 from shared.contract import table
-from shared.contract.messages import Fact, Hold, Intent, Inventory, Ledger, Usage
+from shared.contract.facts import Fact
+from shared.contract.messages import Hold, Intent, Inventory, Ledger
+from shared.contract.usage import Usage
 from shared.nvml import driver, threads
 from shared.nvml import sampling as nvml_sampling
 from shared.runtime import boot, files, locks

@@ -11,8 +11,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from services.advertiser import health, mps
+from shared.contract.facts import Fact, FactKind
 from shared.contract.generation import Generation
-from shared.contract.messages import Fact, FactKind, Hold, Intent, Inventory, Stamp
+from shared.contract.messages import Hold, Intent, Inventory, Stamp
 from shared.domain.errors import Problem, RefusedError
 from shared.domain.gpu import Gpu, Hardware, Health, HealthState
 from shared.domain.sharing import Share, Strategy

@@ -9,7 +9,8 @@ import dataclasses
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from shared.contract.messages import Fact, FactKind, Intent, Inventory, Stamp
+from shared.contract.facts import Fact, FactKind
+from shared.contract.messages import Intent, Inventory, Stamp
 from shared.contract.mps import DaemonState, MpsDaemon, MpsState
 from shared.domain.sharing import Share, Strategy
 

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from shared.contract.messages import DeviceUse, Fact, FactKind, Inventory, Ledger, Stamp, Usage
+from shared.contract.facts import Fact, FactKind
+from shared.contract.messages import Inventory, Ledger, Stamp
+from shared.contract.usage import DeviceUse, Usage
 from shared.domain import slots
 from shared.domain.sharing import Strategy
 from shared.domain.slots import Holder

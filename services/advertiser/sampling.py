@@ -16,7 +16,9 @@ from typing import Protocol
 
 from services.advertiser import over_use, owners, use, use_measures
 from shared.bus import state as bus_state
-from shared.contract.messages import Fact, Inventory, Ledger, Stamp, Usage
+from shared.contract.facts import Fact
+from shared.contract.messages import Inventory, Ledger, Stamp
+from shared.contract.usage import Usage
 from shared.domain.gpu import Gpu
 from shared.nvml import errors, port
 from shared.runtime import clock

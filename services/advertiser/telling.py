@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable
 
 from services.advertiser import inventory, mps
-from shared.contract.messages import Fact, Inventory
+from shared.contract.facts import Fact
+from shared.contract.messages import Inventory
 from shared.runtime import clock, logs
 from shared.telemetry import catalogue, meters, spans
 

@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from services.advertiser.owners import Owner
-from shared.contract.messages import DeviceUse, Ledger, LedgerRow, PodUse, Usage
+from shared.contract.messages import Ledger, LedgerRow
+from shared.contract.usage import DeviceUse, PodUse, Usage
 from shared.domain import slots
 from shared.domain.slots import Holder
 from shared.nvml.port import ProcessUse, Sample

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from services.advertiser import measures
-from shared.contract.messages import DeviceUse, Inventory, Ledger, PodUse, Usage
+from shared.contract.messages import Inventory, Ledger
+from shared.contract.usage import DeviceUse, PodUse, Usage
 from shared.domain.gpu import Gpu
 from shared.telemetry import catalogue
 from shared.telemetry.catalogue import Sample

@@ -18,7 +18,8 @@ from services.allocator.grants import Listed
 from services.allocator.ledger import Change, State
 from services.allocator.standing import Standing
 from services.allocator.told import Told
-from shared.contract.messages import Fact, FactKind, Hold, Inventory, Ledger, Stamp
+from shared.contract.facts import Fact, FactKind
+from shared.contract.messages import Hold, Inventory, Ledger, Stamp
 from shared.contract.mps import HeldForms
 from shared.runtime import clock, logs
 from shared.telemetry import catalogue, context, spans

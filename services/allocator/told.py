@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from services.allocator.grants import Grant
-from shared.contract.messages import FactKind
+from shared.contract.facts import FactKind
 from shared.domain import slots as slot_ids
 from shared.domain.slots import Holder
 

@@ -14,8 +14,9 @@ from shared.bus import fleet
 from shared.bus.connection import Bus
 from shared.bus.state import Received
 from shared.contract import table
-from shared.contract.messages import Intent, Inventory, Ledger, Progress, Usage
+from shared.contract.messages import Intent, Inventory, Ledger, Progress
 from shared.contract.table import Role
+from shared.contract.usage import Usage
 from shared.contract.waiting import Waiting
 
 SPEAKS = {Role.CONTROLLER: "intent", Role.ADVERTISER: "inventory", Role.ALLOCATOR: "ledger"}

@@ -7,16 +7,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from services.views import cuts, totals, used
-from shared.contract.messages import (
-    ConfigState,
-    Intent,
-    Inventory,
-    Ledger,
-    Progress,
-    SlotCounts,
-    Usage,
-)
+from shared.contract.messages import ConfigState, Intent, Inventory, Ledger, Progress, SlotCounts
 from shared.contract.mps import MpsDaemon
+from shared.contract.usage import Usage
 from shared.contract.waiting import Waiting
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.contract.messages import SpanRecord
+from shared.contract.spans import SpanRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shared.contract.messages import DeviceUse, Inventory, Usage
+from shared.contract.messages import Inventory
+from shared.contract.usage import DeviceUse, Usage
 from shared.domain.gpu import Gpu
 
 Uses = Mapping[str, DeviceUse]  # by UUID of the GPU or MIG device

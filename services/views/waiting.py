@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from services.views.fleet import NodeState
-from shared.contract.messages import Fact, SpanRecord, Stamp
+from shared.contract.facts import Fact
+from shared.contract.messages import Stamp
+from shared.contract.spans import SpanRecord
 from shared.contract.waiting import Waiting
 from shared.waiting.node import NodeView
 from shared.waiting.reasons import Reason, Verdict

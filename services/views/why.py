@@ -6,7 +6,7 @@ from services.views import waiting
 from services.views.book import Book
 from shared.bus import logs
 from shared.bus.connection import Bus
-from shared.contract.messages import FactKind
+from shared.contract.facts import FactKind
 from shared.waiting.reasons import Verdict
 
 

@@ -17,7 +17,8 @@ from typing import TypeVar
 from shared.bus import errors
 from shared.bus.connection import Bus
 from shared.contract import messages, permissions, table
-from shared.contract.messages import Fact, FactKind, SpanRecord, Spans
+from shared.contract.facts import Fact, FactKind
+from shared.contract.spans import SpanRecord, Spans
 from shared.contract.table import Log
 from shared.runtime import backoff, clock
 

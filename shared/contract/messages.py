@@ -1,4 +1,4 @@
-"""Every message on the bus, as frozen values; `encode` and `decode` are the only edge.
+"""Messages of a node's state, as frozen values; `encode` and `decode` are every message's edge.
 
 Readers tolerate unknown keys (a newer writer may say more); a message of a newer `schema` than
 ours is refused, since its known keys may have changed their meaning. What would not fit the bus,
@@ -11,7 +11,7 @@ import enum
 import gzip
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pydantic
@@ -295,107 +295,6 @@ class Progress:
     since_ns: int = 0
     until_ns: int = 0
     boards: tuple[Cuttable, ...] = ()
-
-
-# -------------------------------------------------------------------------------------- usage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodUse:
-    """What the processes of one container take of a device; None where NVML does not say it."""
-
-    holder: Holder
-    memory_mib: int | None
-    sm_percent: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceUse:
-    """What is taken of one GPU or MIG device, and by whom.
-
-    `pods` are holders of its slots only. `unaccounted` names the others, as pods or as programs
-    of the host, and not all where they are many; None in `sm_percent`: NVML does not say it.
-    """
-
-    uuid: str
-    gpu_uuid: str
-    memory_mib: int  # its size
-    used_mib: int
-    sm_percent: int | None = None
-    pods: tuple[PodUse, ...] = ()
-    unaccounted: tuple[str, ...] = ()
-    unaccounted_processes: int = 0
-    unaccounted_mib: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What is taken of each device that answers, written anew only when it differs enough.
-
-    `blind` says why nobody is named on any of them; empty where that can be told.
-    """
-
-    stamp: Stamp
-    devices: tuple[DeviceUse, ...]
-    blind: str = ""
-
-
-# -------------------------------------------------------------------------------- facts, spans
-
-
-class FactKind(enum.StrEnum):
-    """What the stream `facts` tells."""
-
-    GRANTED = "granted"
-    RELEASED = "released"
-    CONFLICT = "conflict"
-    HEALTH = "health"
-    STEP = "step"
-    REFUSED = "refused"
-    REGISTERED = "registered"
-    TAKEN_OVER = "taken_over"
-    OVER_USE = "over_use"  # a pod takes more memory than its slots stand for
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """Something that happened on a node; `id` makes publishing it twice harmless."""
-
-    stamp: Stamp
-    id: str
-    kind: FactKind
-    at_ns: int
-    sentence: str
-    gpu_uuid: str = ""
-    resource: str = ""
-    slots: tuple[str, ...] = ()
-    holders: tuple[Holder, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpanRecord:
-    """A finished span, as `slicewire trace` reads it. Times in ns since the epoch, ids in hex."""
-
-    trace_id: str
-    span_id: str
-    parent_id: str
-    name: str
-    service: str
-    node: str
-    start_ns: int
-    end_ns: int
-    ok: bool = True
-    error: str = ""
-    attributes: dict[str, str | int | float | bool] = field(default_factory=dict)
-    links: tuple[str, ...] = ()  # traceparents of spans in other traces that belong to this one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spans:
-    """A batch of finished spans of one service."""
-
-    stamp: Stamp
-    spans: tuple[SpanRecord, ...]
 
 
 # -------------------------------------------------------------------------------------- edge

@@ -10,7 +10,7 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
-from shared.contract import messages, waiting
+from shared.contract import facts, messages, spans, usage, waiting
 
 
 class Role(enum.StrEnum):
@@ -115,7 +115,7 @@ BUCKETS = (
     ),
     Bucket(
         name="usage",
-        message=messages.Usage,
+        message=usage.Usage,
         writer=Role.ADVERTISER,
         readers=(Role.COMMAND,),
         says="memory and SM use of each device, and of the pods on it",
@@ -132,7 +132,7 @@ BUCKETS = (
 LOGS = (
     Log(
         name="facts",
-        message=messages.Fact,
+        message=facts.Fact,
         writers=(Role.CONTROLLER, *NODE_ROLES),
         readers=(Role.CONTROLLER, Role.COMMAND),  # the controller makes Events of some
         says="granted, released, conflict, health, step, refused",
@@ -141,7 +141,7 @@ LOGS = (
     ),
     Log(
         name="spans",
-        message=messages.Spans,
+        message=spans.Spans,
         writers=(Role.CONTROLLER, *NODE_ROLES),
         readers=(Role.COMMAND,),
         says="finished spans, for `slicewire trace`",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from shared.contract.messages import SpanRecord
+from shared.contract.spans import SpanRecord
 
 Attributes: TypeAlias = dict[str, str | int | float | bool]
 PREFIX = "slicewire."

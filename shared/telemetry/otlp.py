@@ -16,7 +16,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from shared import version
-from shared.contract.messages import SpanRecord
+from shared.contract.spans import SpanRecord
 from shared.telemetry import context, conventions, resource
 from shared.telemetry.meters import Tally
 

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shared.contract.messages import SpanRecord
+from shared.contract.spans import SpanRecord
 from shared.runtime import clock
 from shared.telemetry import context, meters
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from shared.contract.messages import Fact, FactKind
+from shared.contract.facts import Fact, FactKind
 from shared.contract.waiting import Request, WaitingPod
 from shared.waiting import finding, words
 from shared.waiting.node import NodeView

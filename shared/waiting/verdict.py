@@ -10,7 +10,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from shared.contract.messages import Fact
+from shared.contract.facts import Fact
 from shared.contract.waiting import Request, Waiting, WaitingPod
 from shared.sharing import names
 from shared.waiting import finding, reasons, refused, telling, words

@@ -22,7 +22,7 @@ from services.allocator.grant import CONTROL_NODES
 from services.rehearsal.embedded.processes import Process, environment
 from shared.bus import connection, logs
 from shared.bus.login import Login
-from shared.contract.messages import FactKind
+from shared.contract.facts import FactKind
 from shared.contract.table import Role
 from shared.runtime import locks
 from shared.simulation.broker import Broker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from shared.contract.messages import FactKind
+from shared.contract.facts import FactKind
 from tests.kube import ours
 from tests.kube.gaps import Gaps
 from tests.kube.ours import Ours

@@ -11,8 +11,9 @@ from services.allocator import account, checkpoint, ledger, standing
 from services.allocator.grants import Key, Listed
 from services.allocator.ledger import State
 from shared.contract import messages
+from shared.contract.facts import FactKind
 from shared.contract.generation import Generation
-from shared.contract.messages import FactKind, Hold, Inventory
+from shared.contract.messages import Hold, Inventory
 from shared.domain import slots as slot_ids
 from shared.domain.gpu import Gpu
 from shared.domain.slots import Holder, SlotState

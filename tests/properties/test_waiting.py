@@ -8,7 +8,8 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given
 
-from shared.contract.messages import Fact, FactKind, Phase
+from shared.contract.facts import Fact, FactKind
+from shared.contract.messages import Phase
 from shared.contract.waiting import NodeFact, Request, Waiting, WaitingPod
 from shared.waiting import verdict
 from shared.waiting.node import NodeView

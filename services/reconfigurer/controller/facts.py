@@ -14,7 +14,7 @@ from services.reconfigurer.controller import nodes, saying
 from shared.bus import errors, logs
 from shared.bus.connection import Bus
 from shared.contract import names
-from shared.contract.messages import Fact, FactKind
+from shared.contract.facts import Fact, FactKind
 from shared.runtime import clock
 
 log = logging.getLogger(__name__)

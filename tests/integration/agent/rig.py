@@ -18,16 +18,8 @@ from shared.bus.login import Login
 from shared.bus.state import Received
 from shared.contract import table
 from shared.contract.generation import Generation
-from shared.contract.messages import (
-    Hold,
-    Intent,
-    Inventory,
-    Ledger,
-    MigPolicy,
-    Phase,
-    Progress,
-    SpanRecord,
-)
+from shared.contract.messages import Hold, Intent, Inventory, Ledger, MigPolicy, Phase, Progress
+from shared.contract.spans import SpanRecord
 from shared.contract.table import Role
 from shared.domain.sharing import UNSHARED, MigStrategy
 from shared.geometry.config import Row

@@ -12,8 +12,10 @@ from shared.bus import connection, ensure, fleet, logs, state
 from shared.bus.connection import Bus
 from shared.bus.login import Login
 from shared.contract import table
+from shared.contract.facts import FactKind
 from shared.contract.generation import Generation
-from shared.contract.messages import FactKind, Hold, Inventory, Ledger, SlotCounts, SpanRecord
+from shared.contract.messages import Hold, Inventory, Ledger, SlotCounts
+from shared.contract.spans import SpanRecord
 from shared.contract.table import Role
 from shared.domain.sharing import AllocationPolicy
 from shared.domain.slots import SlotState

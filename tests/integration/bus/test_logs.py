@@ -7,7 +7,8 @@ from typing import Any
 
 from shared.bus import logs
 from shared.contract import messages
-from shared.contract.messages import Fact, FactKind, SpanRecord
+from shared.contract.facts import Fact, FactKind
+from shared.contract.spans import SpanRecord
 from shared.contract.table import Role
 from shared.simulation.broker import Broker
 from tests.integration.bus.rig import NODE, OTHER, Plain, administrator, make_streams, opened

@@ -8,7 +8,8 @@ import pathlib
 
 from shared.bus import errors, logs
 from shared.contract import names
-from shared.contract.messages import Ledger, LedgerRow, SpanRecord
+from shared.contract.messages import Ledger, LedgerRow
+from shared.contract.spans import SpanRecord
 from shared.domain.gpu import Health, HealthState
 from shared.domain.slots import Holder, SlotState, slot_id
 from shared.sharing import select

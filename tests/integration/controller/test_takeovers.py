@@ -8,7 +8,7 @@ import pathlib
 from shared.bus import connection, logs
 from shared.bus.login import Login
 from shared.contract import names
-from shared.contract.messages import Fact, FactKind
+from shared.contract.facts import Fact, FactKind
 from shared.contract.table import Role
 from shared.runtime import clock
 from tests.integration.controller import whole as parts

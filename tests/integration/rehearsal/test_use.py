@@ -20,7 +20,8 @@ from services.rehearsal.story import Story
 from shared.bus import fleet, logs
 from shared.bus.state import Received
 from shared.contract import table
-from shared.contract.messages import DeviceUse, FactKind, Usage
+from shared.contract.facts import FactKind
+from shared.contract.usage import DeviceUse, Usage
 from shared.domain.slots import Holder
 from tests.support.eventually import eventually
 from tests.support.running import running

@@ -11,7 +11,8 @@ import pytest
 from services.advertiser import inventory, mps, mps_report
 from shared.contract import messages
 from shared.contract import mps as mps_files
-from shared.contract.messages import FactKind, Inventory
+from shared.contract.facts import FactKind
+from shared.contract.messages import Inventory
 from shared.contract.mps import DaemonState, MpsDaemon, MpsState
 from shared.domain.gpu import MigMode
 from shared.domain.sharing import SharedResource, SharingConfig, Strategy

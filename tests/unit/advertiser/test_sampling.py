@@ -13,7 +13,9 @@ import pytest
 
 from services.advertiser import sampling
 from shared.bus.state import Received
-from shared.contract.messages import Fact, Inventory, Ledger, LedgerRow, Usage
+from shared.contract.facts import Fact
+from shared.contract.messages import Inventory, Ledger, LedgerRow
+from shared.contract.usage import Usage
 from shared.domain.sharing import Share, Strategy
 from shared.domain.slots import Holder, SlotState
 from shared.nvml import driver, threads

@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from services.advertiser import telling
-from shared.contract.messages import Fact, Inventory
+from shared.contract.facts import Fact
+from shared.contract.messages import Inventory
 from shared.contract.mps import DaemonState, MpsDaemon
 from shared.domain.gpu import Health, HealthState
 from shared.telemetry import meters, spans

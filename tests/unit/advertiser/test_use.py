@@ -8,15 +8,9 @@ import pytest
 
 from services.advertiser import over_use, use, use_measures
 from services.advertiser.owners import Owner
-from shared.contract.messages import (
-    DeviceUse,
-    FactKind,
-    Inventory,
-    Ledger,
-    LedgerRow,
-    PodUse,
-    Usage,
-)
+from shared.contract.facts import FactKind
+from shared.contract.messages import Inventory, Ledger, LedgerRow
+from shared.contract.usage import DeviceUse, PodUse, Usage
 from shared.domain.sharing import Share, Strategy
 from shared.domain.slots import Holder, SlotState
 from shared.nvml.port import ProcessUse, Sample

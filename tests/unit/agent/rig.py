@@ -25,8 +25,8 @@ from shared.contract.messages import (
     MigPolicy,
     Phase,
     Progress,
-    SpanRecord,
 )
+from shared.contract.spans import SpanRecord
 from shared.domain import slots
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import Share

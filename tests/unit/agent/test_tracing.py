@@ -5,7 +5,8 @@ from __future__ import annotations
 from services.reconfigurer.agent import tracing
 from services.reconfigurer.agent.memory import Reason
 from shared.contract.generation import Generation
-from shared.contract.messages import Phase, Progress, SpanRecord, Stamp
+from shared.contract.messages import Phase, Progress, Stamp
+from shared.contract.spans import SpanRecord
 from shared.telemetry import context, spans
 
 CHANGE = f"00-{'a' * 32}-{'b' * 16}-01"

@@ -11,8 +11,9 @@ import pytest
 from services.allocator import checkpoint, grant, keeper, ledger, standing
 from services.allocator.ledger import State
 from services.allocator.standing import Standing
+from shared.contract.facts import Fact
 from shared.contract.generation import Generation
-from shared.contract.messages import Fact, Hold, Inventory, Ledger
+from shared.contract.messages import Hold, Inventory, Ledger
 from shared.contract.mps import HeldForms
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import MigStrategy, SharingConfig

@@ -6,7 +6,7 @@ import pytest
 
 from services.allocator import ledger
 from services.allocator.ledger import State
-from shared.contract.messages import FactKind
+from shared.contract.facts import FactKind
 from tests.support import slots
 from tests.support.slots import GPU, SECOND, holder, listing
 

@@ -13,8 +13,10 @@ from grpclib import GRPCError, Status, client
 
 from services.allocator import checkpoint, desk, keeper, plugin
 from services.allocator.ledger import State
-from shared.contract.messages import Fact, FactKind, Inventory, Ledger, SpanRecord
+from shared.contract.facts import Fact, FactKind
+from shared.contract.messages import Inventory, Ledger
 from shared.contract.mps import HeldForms
+from shared.contract.spans import SpanRecord
 from shared.domain.sharing import AllocationPolicy
 from shared.kubelet import sockets
 from shared.kubelet.v1beta1 import api_grpc, api_pb2

@@ -11,7 +11,7 @@ from rich.console import Console
 from services.commands import trace, who
 from services.views import spantree
 from services.views.holders import HolderRow
-from shared.contract.messages import SpanRecord
+from shared.contract.spans import SpanRecord
 
 ROW = HolderRow(
     node="gpu-a",

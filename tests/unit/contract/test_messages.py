@@ -13,22 +13,21 @@ import pytest
 from hypothesis import given
 
 from shared.contract import messages, table
+from shared.contract.facts import Fact
 from shared.contract.generation import Generation
 from shared.contract.messages import (
     SCHEMA,
-    Fact,
     Hold,
     Intent,
     Inventory,
     Ledger,
     LedgerRow,
     Progress,
-    SpanRecord,
-    Spans,
     Stamp,
     UnreadableError,
-    Usage,
 )
+from shared.contract.spans import SpanRecord, Spans
+from shared.contract.usage import Usage
 from shared.contract.waiting import Waiting
 from shared.domain.slots import Holder, SlotState
 

@@ -8,7 +8,7 @@ import pytest
 
 from services.reconfigurer.controller import facts, saying
 from shared.contract import names
-from shared.contract.messages import Fact, FactKind
+from shared.contract.facts import Fact, FactKind
 from shared.domain.slots import Holder
 from tests.support import hardware
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from services.reconfigurer.controller import conditions, fleet, nodes, report, saying, texts
 from shared.contract import names
 from shared.contract.generation import Generation
-from shared.contract.messages import Inventory, SpanRecord
+from shared.contract.messages import Inventory
+from shared.contract.spans import SpanRecord
 from shared.domain.gpu import Gpu, Health, HealthState
 from shared.domain.sharing import SharingConfig
 from shared.sharing import labels, shares

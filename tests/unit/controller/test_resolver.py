@@ -11,7 +11,8 @@ import pytest
 
 from services.reconfigurer.controller import fleet, nodes, resolver, saying, settle, texts
 from shared.contract import names
-from shared.contract.messages import Intent, SpanRecord
+from shared.contract.messages import Intent
+from shared.contract.spans import SpanRecord
 from shared.sharing import select
 from shared.telemetry import spans
 from tests.support import logged

@@ -13,7 +13,6 @@ from services.views.fleet import Heard, NodeState
 from shared.contract.messages import (
     ConfigState,
     DeviceCounts,
-    DeviceUse,
     Intent,
     Inventory,
     Ledger,
@@ -22,9 +21,9 @@ from shared.contract.messages import (
     Progress,
     SlotCounts,
     Source,
-    Usage,
 )
 from shared.contract.mps import DaemonState, MpsDaemon
+from shared.contract.usage import DeviceUse, Usage
 from shared.contract.waiting import Request, Waiting, WaitingPod
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu, Health, HealthState

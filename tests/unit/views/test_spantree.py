@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.views import spantree
-from shared.contract.messages import SpanRecord
+from shared.contract.spans import SpanRecord
 
 
 def span(

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from services.views import spantree, trace_lines
-from shared.contract.messages import SpanRecord
+from shared.contract.spans import SpanRecord
 from tests.unit.views import blank
 
 START_NS = blank.NOW_NS - 90 * 1_000_000_000

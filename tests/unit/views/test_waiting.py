@@ -14,7 +14,7 @@ from services.commands import why
 from services.views import console as view
 from services.views import page, proposals, waiting, waiting_lines
 from services.views.fleet import NodeState
-from shared.contract.messages import SpanRecord
+from shared.contract.spans import SpanRecord
 from shared.contract.waiting import Waiting, WaitingPod
 from shared.simulation.gpu import catalogue
 from shared.waiting.node import NodeView

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from shared.contract.messages import Fact, FactKind, Phase
+from shared.contract.facts import Fact, FactKind
+from shared.contract.messages import Phase
 from shared.contract.waiting import Waiting, WaitingPod
 from shared.waiting import verdict
 from shared.waiting.node import NodeView
