@@ -69,7 +69,8 @@ def chosen(book: Book, forms: fleet.Forms, node: str | None) -> dict[str, Any]:
     states = book.states()
     if node is None:
         why = waiting.summary(states, book.waiting)
-        return forms.of(states, book.waiting) | {"why": why}
+        controller = book.controller.form() if book.controller else None
+        return forms.of(states, book.waiting) | {"why": why, "controller": controller}
     return forms.of(each for each in states if each.name == node)
 
 

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from services.commands import access
 from services.views import console as view
-from services.views import holders, page
+from services.views import holders, page, silence
 from services.views.book import Book
+from shared.runtime import clock
 
 HEADING = ("NODE", "GPU", "POD", "CONTAINER", "RESOURCE", "SLOT", "SINCE")
 
@@ -41,6 +42,8 @@ async def show(arguments: argparse.Namespace) -> int:
         access.print_json({"holders": [row.form() for row in found]})
     else:
         write(found, view.open_console(sys.stdout))
+    for sentence in silence.of_nodes(book.states(), {row.node for row in found}, clock.now_ns()):
+        sys.stderr.write(f"slicewire who: {sentence}\n")
     if found or known(book, arguments):
         return 0
     asked = arguments.gpu or arguments.node or arguments.pod

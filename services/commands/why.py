@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from services.commands import access
 from services.views import console as view
-from services.views import proposals, waiting, why
+from services.views import page, proposals, silence, waiting, why
 from services.views.book import Book
+from shared.runtime import clock
 from shared.sharing import suggest
 from shared.simulation.gpu import catalogue
 from shared.waiting.reasons import Finding, Reason, Verdict
@@ -44,31 +45,67 @@ async def show(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         access.print_json(waiting.form(verdict) | {"try": trial})
     else:
-        write(verdict, trial, view.open_console(sys.stdout))
+        write(verdict, trial, page.of(view.open_console(sys.stdout)))
+    for sentence in stale(book, verdict, clock.now_ns()):
+        sys.stderr.write(f"slicewire why: {sentence}\n")
     return 0
 
 
-def write(verdict: Verdict, trial: str, console: Console) -> None:
+def stale(book: Book, verdict: Verdict, now_ns: int) -> list[str]:
+    """Say which of those who tell of the pod and its nodes have not been heard for long."""
+    leader = silence.of_controller(book.controller.seen if book.controller else None, now_ns)
+    nodes = {each.node for each in verdict.nodes[:MOST_NODES]}
+    return [*filter(None, (leader,)), *silence.of_nodes(book.states(), nodes, now_ns)]
+
+
+def write(verdict: Verdict, trial: str, on: page.Page) -> None:
     """Write the answer for people."""
+    console = on.console
     good = verdict.reason is Reason.RUNNING
     heading = Text(verdict.pod, style="bold").append("  ")
     heading.append(verdict.reason, style="bold green" if good else "bold yellow")
     console.print(heading)
-    console.print(Text(f"  {verdict.sentence}"))
+    lines = on.flow([Text(verdict.sentence)], 2, 4)
     for part in filter(None, verdict.hint.split("; ")):
-        console.print(Text(f"  {view.marks(console).act} {part}"))
+        lines += on.flow([Text(f"{on.signs.act} {part}")], 2, 4)
+    _print(lines, console)
     if trial and verdict.proposal is not None:
         console.print(Text("  try it on paper:", style="dim"))
         console.print(Text(f"    {trial}"))
         console.print(Text("  and when its text stands in the ConfigMap:", style="dim"))
         console.print(Text(f"    {proposals.request(verdict.proposal)}"))
     shown = verdict.nodes[:MOST_NODES]
-    for line in view.columns([HEADING, *map(_words, shown)]) if shown else ():
-        console.print(Text("  ").append_text(line))
+    _print(_nodes([_words(each) for each in shown], on), console)
     if more := len(verdict.nodes) - len(shown):
         console.print(Text(f"  and {more} nodes more: -o json has them all", style="dim"))
     if verdict.trace:
         console.print(Text(f"  trace {verdict.trace}", style="dim"))
+
+
+def _print(lines: Iterable[Text], console: Console) -> None:
+    for line in lines:
+        console.print(line)
+
+
+def _nodes(rows: Sequence[tuple[str, ...]], on: page.Page) -> list[Text]:
+    """A table where it fits the page, else a paragraph for each node."""
+    if not rows:
+        return []
+    table = view.columns([HEADING, *rows])
+    room = on.room(2)
+    if room is None or max(map(len, table)) <= room:
+        return [Text("  ").append_text(line) for line in table]
+    return [line for row in rows for line in _paragraph(row, on)]
+
+
+def _paragraph(row: tuple[str, ...], on: page.Page) -> list[Text]:
+    node, reason, resource, wanted, *numbers, hint = row
+    counts = [
+        f"{number} {name.lower()}" for name, number in zip(HEADING[4:8], numbers, strict=True)
+    ]
+    parts = (reason, f"{wanted} {resource} wanted", ", ".join(counts), hint)
+    head = Text(node, style="bold")
+    return on.flow([head, *(Text(part) for part in parts if part)], 2, 4)
 
 
 def _words(found: Finding) -> tuple[str, ...]:

@@ -22,20 +22,24 @@ from shared.contract.waiting import Waiting
 SPEAKS = {Role.CONTROLLER: "intent", Role.ADVERTISER: "inventory", Role.ALLOCATOR: "ledger"}
 SPEAKS |= {Role.AGENT: "progress"}
 SPEAKS_OF_NODES = tuple(SPEAKS.values())
-READ = (*SPEAKS_OF_NODES, "usage", "waiting")
+WAITING = "waiting"
+READ = (*SPEAKS_OF_NODES, "usage", WAITING)
 
 
 class Book:
     """What all writers last said. `run` keeps it; `read` waits until all of it has been read.
 
-    `news` is set whenever somebody says something new.
+    `news` is set whenever somebody says something new; who only says that he lives is noted.
     """
 
     def __init__(self, bus: Bus) -> None:
         self.news = asyncio.Event()
         self._values: dict[str, dict[str, Received[Any]]] = {name: {} for name in READ}
         self._readers: list[fleet.FleetReader[Any]] = [
-            fleet.FleetReader(bus, table.bucket(name), self._keeper(name)) for name in READ
+            fleet.FleetReader(
+                bus, table.bucket(name), self._keeper(name), on_renewed=self._renewer(name)
+            )
+            for name in READ
         ]
 
     async def run(self) -> None:
@@ -82,8 +86,14 @@ class Book:
     @property
     def waiting(self) -> Waiting | None:
         """The pods of the whole fleet that do not run."""
-        values = iter(self._of("waiting").values())
+        values = iter(self._of(WAITING).values())
         return next(values, None)
+
+    @property
+    def controller(self) -> Heard | None:
+        """When the leading controller last said that it lives; None if none ever has."""
+        received = next(iter(self._values[WAITING].values()), None)
+        return _heard(received) if received else None
 
     def states(self) -> list[NodeState]:
         """All that is said of nodes, a node at a time."""
@@ -97,14 +107,24 @@ class Book:
                 ledger=ledgers.get(node),
                 progress=progresses.get(node),
                 usage=usages.get(node),
-                services={
-                    role.value: _heard(self._values[name][node])
-                    for role, name in SPEAKS.items()
-                    if node in self._values[name]
-                },
+                services=self._services(node),
             )
             for node in self.nodes
         ]
+
+    def _services(self, node: str) -> dict[str, Heard]:
+        """Who has spoken of a node, and when last; the controller, wherever it did."""
+        found = {
+            role.value: _heard(self._values[name][node])
+            for role, name in SPEAKS.items()
+            if node in self._values[name]
+        }
+        leader = self.controller
+        if leader is not None and Role.CONTROLLER in found:
+            found[Role.CONTROLLER] = max(
+                leader, found[Role.CONTROLLER], key=lambda it: it.seen or ""
+            )
+        return found
 
     def _of(self, name: str) -> dict[str, Any]:
         return {node: received.value for node, received in self._values[name].items()}
@@ -115,6 +135,12 @@ class Book:
             self.news.set()
 
         return keep
+
+    def _renewer(self, name: str) -> Callable[[str, Received[Any]], None]:
+        def renew(node: str, received: Received[Any]) -> None:
+            self._values[name][node] = received
+
+        return renew
 
 
 def _heard(received: Received[Any]) -> Heard:

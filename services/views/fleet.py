@@ -45,8 +45,9 @@ class NodeState:
     services: Mapping[str, Heard]
 
     def same(self, other: NodeState) -> bool:
-        """Whether nobody has said anything new since; a look at values would cost more."""
-        return all(getattr(self, name) is getattr(other, name) for name in SAID)
+        """Whether nobody has said anything since; a look at values would cost more."""
+        same = all(getattr(self, name) is getattr(other, name) for name in SAID)
+        return same and self.services == other.services
 
 
 SAID = ("intent", "inventory", "ledger", "progress", "usage")

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from services.views import console as view
-from services.views import node_lines, troubles, waiting_lines
+from services.views import node_lines, silence, troubles, waiting_lines
 from services.views.page import GAP, Page
 from services.views.troubles import Trouble
 
@@ -44,10 +44,11 @@ def draw(form: Mapping[str, Any], page: Page, *, every: bool = False) -> list[Te
         every: a line for each node, also where nothing is wrong.
     """
     rows = sorted(
-        (_Row(node, troubles.of(node)) for node in form["nodes"]),
+        (_Row(node, troubles.of(node, page.now_ns)) for node in form["nodes"]),
         key=lambda row: (row.rank, row.node["name"]),
     )
-    top = [*page.flow(_summary(form, rows), 0, 2), *resources(form["resources"], page)]
+    top = [*page.flow(_summary(form, rows), 0, 2), *_controller(form, page)]
+    top += resources(form["resources"], page)
     top += [*waiting_lines.draw(form.get("why", ()), page), Text()]
     if len(rows) <= IN_FULL and not every:
         lines = top + [
@@ -87,6 +88,14 @@ def _summary(form: Mapping[str, Any], rows: Sequence[_Row]) -> list[Text]:
     if form["waiting"]:
         parts.append(Text(f"{_count(form['waiting'], 'pod')} waiting", style="yellow"))
     return parts
+
+
+def _controller(form: Mapping[str, Any], page: Page) -> list[Text]:
+    heard = form.get("controller") or {}
+    words = silence.of_controller(heard.get("seen"), page.now_ns)
+    if not words:
+        return []
+    return page.flow([Text(f"{page.signs.no} {words}", style="bold red")], 0, 2)
 
 
 def _limit(rows: Sequence[_Row], page: Page, above: int, *, every: bool) -> int:

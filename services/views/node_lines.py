@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from services.views import bars, slices, troubles
+from services.views import bars, silence, slices, troubles
 from services.views import console as view
 from services.views.page import Page, age
 
@@ -27,7 +27,7 @@ def draw(node: Mapping[str, Any], page: Page) -> list[Text]:
 
 
 def _heading(node: Mapping[str, Any], page: Page) -> Iterator[Text]:
-    rank = troubles.rank(troubles.of(node))
+    rank = troubles.rank(troubles.of(node, page.now_ns))
     sign, style = view.verdict(page.signs, rank)
     yield Text(f"{sign} {node['name']}", style=f"bold {style}".strip())
     config = node["config"]
@@ -152,7 +152,16 @@ def _services(node: Mapping[str, Any], page: Page) -> list[Text]:
         for name, each in services.items()
     ]
     words = f"spoke last: {', '.join(said) or 'nobody'}" + (f" ({versions[0]})" if one else "")
-    return page.flow([Text(words, style="dim")], GPU, GPU + 2)
+    return _silent(services, page) + page.flow([Text(words, style="dim")], GPU, GPU + 2)
+
+
+def _silent(services: silence.Services, page: Page) -> list[Text]:
+    """Say that what is drawn is old, where it is."""
+    found = silence.of(services, page.now_ns, services)
+    if not found:
+        return []
+    words = f"{', '.join(silence.sentences(found))}: what is shown of it is as old"
+    return page.flow([Text(f"{page.signs.no} {words}", style="bold red")], GPU, GPU + 2)
 
 
 def _ago(stamp: str | None, page: Page) -> str:

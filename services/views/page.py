@@ -72,7 +72,7 @@ class Page:
 
     def since(self, stamp: str | None) -> float | None:
         """How many seconds ago a moment of the JSON forms was; negative ones are to come."""
-        return None if stamp is None else (self.now_ns - _ns(stamp)) / 1e9
+        return elapsed(stamp, self.now_ns)
 
     def _wrapped(self, part: Text, indent: int) -> Sequence[Text]:
         pieces = part.wrap(self.console, max(LEAST, self.width or 0) - indent)
@@ -91,6 +91,11 @@ def of(console: Console, *, height: int | None = None) -> Page:
         width=console.width if bounded else None,
         height=height,
     )
+
+
+def elapsed(stamp: str | None, now_ns: int) -> float | None:
+    """Seconds from a moment of the JSON forms until now; None where there is none."""
+    return None if stamp is None else (now_ns - _ns(stamp)) / 1e9
 
 
 def age(seconds: float) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from services.views import silence
 from shared.contract.messages import Phase
 
-NODE_SERVICES = ("advertiser", "allocator", "agent")
 QUIET = (None, Phase.IDLE.value, Phase.SUCCESS.value)
 
 
@@ -20,11 +20,11 @@ class Trouble:
     words: str
 
 
-def of(node: Mapping[str, Any]) -> tuple[Trouble, ...]:
+def of(node: Mapping[str, Any], now_ns: int) -> tuple[Trouble, ...]:
     """All of a node's."""
     found = (
         *_gpus(node["gpus"]),
-        *_services(node),
+        *_services(node["services"], now_ns),
         *_slots(node),
         *_change(node["mig"]),
         *_config(node["config"]),
@@ -57,10 +57,12 @@ def _gpus(gpus: list[Mapping[str, Any]]) -> Iterator[Trouble]:
                 yield Trouble(bad=True, words=f"{where} {each['health']}: {each['reason']}")
 
 
-def _services(node: Mapping[str, Any]) -> Iterator[Trouble]:
-    silent = [name for name in NODE_SERVICES if name not in node["services"]]
-    if silent:
-        yield Trouble(bad=True, words=f"nothing heard from its {', '.join(silent)}")
+def _services(services: silence.Services, now_ns: int) -> Iterator[Trouble]:
+    unheard = [name for name in silence.NODE_SERVICES if name not in services]
+    if unheard:
+        yield Trouble(bad=True, words=f"nothing heard from its {', '.join(unheard)}")
+    for words in silence.sentences(silence.of(services, now_ns)):
+        yield Trouble(bad=True, words=words)
 
 
 def _slots(node: Mapping[str, Any]) -> Iterator[Trouble]:

@@ -26,7 +26,10 @@ def _token(message: Message) -> str:
 
 
 class FleetReader(Generic[M]):
-    """Calls `on_value` with the node and each newer value of every node."""
+    """Calls `on_value` with the node and each newer value of every node.
+
+    `on_renewed` gets those that were stored anew as they were.
+    """
 
     def __init__(
         self,
@@ -34,10 +37,12 @@ class FleetReader(Generic[M]):
         bucket: Bucket,
         on_value: Callable[[str, Received[M]], None],
         look_every: float = following.LOOK_EVERY_S,
+        on_renewed: Callable[[str, Received[M]], None] | None = None,
     ) -> None:
         self._bus = bus
         self._bucket = bucket
         self._on_value = on_value
+        self._on_renewed = on_renewed
         self._look_every = look_every
         self._receptions: dict[str, Reception[M]] = {}
         self.looked = asyncio.Event()  # the whole bucket has been read once
@@ -52,9 +57,14 @@ class FleetReader(Generic[M]):
         if token in ("", table.STORE_KEY):
             return
         if token not in self._receptions:
-            hand_on = functools.partial(self._on_value, table.node_of_token(token))
-            self._receptions[token] = Reception(self._bucket, token, hand_on)
+            self._receptions[token] = self._reception(token)
         self._receptions[token].take(message)
+
+    def _reception(self, token: str) -> Reception[M]:
+        node = table.node_of_token(token)
+        on_value = functools.partial(self._on_value, node)
+        on_renewed = functools.partial(self._on_renewed, node) if self._on_renewed else None
+        return Reception(self._bucket, token, on_value, on_renewed)
 
     async def _look(self, session: Session) -> None:
         async for message in session.read(self._bucket.stream, self._bucket.key("*")):

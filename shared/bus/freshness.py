@@ -8,6 +8,7 @@ was stored under our key, and if it is of a greater store, or of a higher sequen
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -31,6 +32,7 @@ class Verdict(enum.Enum):
     """What became of a message."""
 
     APPLIED = "applied"
+    RENEWED = "renewed"  # stored anew as it was: its writer lives, and nothing else is new
     OLDER = "older"  # or the same again
     FOREIGN = "foreign"  # not stored under our key
     EMPTY = "empty"  # a tombstone: the node has been absent for long
@@ -53,6 +55,7 @@ class Reading(Generic[M]):
         self.problem = ""
         self._bucket = bucket
         self._token = token
+        self._digest = b""  # of the value's bytes
 
     def offer(self, headers: Mapping[str, str], data: bytes) -> Verdict:
         """Take a message if it is ours, readable and newer; else keep what there is."""
@@ -61,6 +64,9 @@ class Reading(Generic[M]):
             return Verdict.FOREIGN
         if not data:
             return Verdict.EMPTY
+        digest = hashlib.blake2b(data, digest_size=16).digest()
+        if digest == self._digest:
+            return self._renew(sequence)
         try:
             value = self._decode(data)
         except messages.UnreadableError as error:
@@ -69,8 +75,14 @@ class Reading(Generic[M]):
         mark = Mark(value.stamp.store, sequence)
         if mark <= self.mark:
             return Verdict.OLDER
-        self.mark, self.value, self.problem = mark, value, ""
+        self.mark, self.value, self.problem, self._digest = mark, value, "", digest
         return Verdict.APPLIED
+
+    def _renew(self, sequence: int) -> Verdict:
+        if sequence <= self.mark.sequence:
+            return Verdict.OLDER
+        self.mark = Mark(self.mark.store, sequence)
+        return Verdict.RENEWED
 
     def _decode(self, data: bytes) -> Any:
         value = messages.decode(self._bucket.message, data)

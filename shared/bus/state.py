@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -19,6 +20,7 @@ from shared.bus.session import Message, Session
 from shared.bus.writing import Keeper
 from shared.contract import table
 from shared.contract.table import Bucket
+from shared.runtime import clock
 
 log = logging.getLogger(__name__)
 M = TypeVar("M")
@@ -29,7 +31,7 @@ TRACEPARENT, STORED_AT = "traceparent", "Nats-Time-Stamp"
 class Received(Generic[M]):
     """A value that came in, with the trace it belongs to.
 
-    `stored_at` (RFC 3339) is known of values that were got, empty for those heard as they came.
+    `stored_at` (RFC 3339) is when the server stored it, empty where it did not say.
     """
 
     value: M
@@ -39,22 +41,32 @@ class Received(Generic[M]):
 
 
 class Reception(Generic[M]):
-    """Messages of one key → values handed on, each newer than the last. For readers only."""
+    """Messages of one key → values handed on, each newer than the last. For readers only.
 
-    def __init__(self, bucket: Bucket, token: str, on_value: Callable[[Received[M]], None]) -> None:
+    A value that was stored anew as it was goes to `on_renewed` instead, where that is given.
+    """
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        token: str,
+        on_value: Callable[[Received[M]], None],
+        on_renewed: Callable[[Received[M]], None] | None = None,
+    ) -> None:
         self._reading: freshness.Reading[M] = freshness.Reading(bucket, token)
         self._key = bucket.key(token)
-        self._on_value = on_value
+        self._hand_on = {Verdict.APPLIED: on_value, Verdict.RENEWED: on_renewed}
         self._told = ""
 
     def take(self, message: Message) -> None:
         """Hand the value on if it is newer than the one in force."""
         verdict = self._reading.offer(message.headers, message.data)
-        if verdict is Verdict.APPLIED and self._reading.value is not None:
+        hand_on = self._hand_on.get(verdict)
+        if hand_on is not None and self._reading.value is not None:
             traceparent = message.headers.get(TRACEPARENT, "")
             sequence = self._reading.mark.sequence
             stored_at = message.headers.get(STORED_AT, "")
-            self._on_value(Received(self._reading.value, traceparent, sequence, stored_at))
+            hand_on(Received(self._reading.value, traceparent, sequence, stored_at))
         elif verdict is Verdict.UNREADABLE and self._reading.problem != self._told:
             self._told = self._reading.problem
             log.warning("%s keeps its former value: %s", self._key, self._told)
@@ -89,16 +101,22 @@ class StateReader(Generic[M]):
 
 
 class StateWriter(Generic[M]):
-    """Keeps the last value that was put standing under one node's key."""
+    """Keeps the last value that was put standing under one node's key, and renews it."""
 
     def __init__(
-        self, bus: Bus, bucket: Bucket, node: str, look_every: float = following.LOOK_EVERY_S
+        self,
+        bus: Bus,
+        bucket: Bucket,
+        node: str,
+        look_every: float = following.LOOK_EVERY_S,
+        renew_every: float = table.RENEW_EVERY_S,
     ) -> None:
         self._bus = bus
         self._bucket = bucket
         self._token = table.node_token(node)
         self._keeper = Keeper(bus, bucket)
         self._look_every = look_every
+        self._renew_every = renew_every
 
     def put(self, message: M, traceparent: str = "") -> None:
         """Let `message` stand; what was put before and has not been sent is forgotten."""
@@ -114,6 +132,14 @@ class StateWriter(Generic[M]):
                 following.follow(self._bus, heard, self._look, self._keeper.take, self._look_every),
                 name=f"{name} listening",
             )
+            if self._bucket.renewed:
+                tasks.create_task(self._renew(), name=f"{name} renewing")
+
+    async def _renew(self) -> None:
+        while True:
+            pause = self._renew_every * random.uniform(0.8, 1.2)  # noqa: S311  # spreads a fleet's
+            await clock.sleep(pause)
+            self._keeper.renew(self._token)
 
     async def _look(self, session: Session) -> None:
         self._keeper.look_begins()

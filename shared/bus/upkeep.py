@@ -49,6 +49,11 @@ class Upkeep:
         self._encode(key)
         key.stands = before is not None and before.stands and before.data == key.data
 
+    def renew(self, token: str) -> None:
+        """Let what stands be due once more, for its age to say that we live."""
+        if token in self._keys:
+            self._keys[token].stands = False
+
     def learn_store(self, store: int) -> None:
         """The bucket is that one; of two, the greater is the newer. A new one holds nothing."""
         if store <= self.store:

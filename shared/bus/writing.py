@@ -38,6 +38,11 @@ class Keeper:
         self._upkeep.want(token, message, traceparent)
         self._wake.set()
 
+    def renew(self, token: str) -> None:
+        """Store what stands under a key once more."""
+        self._upkeep.renew(token)
+        self._wake.set()
+
     def look_begins(self) -> None:
         """A look at the bucket begins: what was refused before it may be tried once more."""
         self._upkeep.forgive()

@@ -97,6 +97,9 @@ RULES = f"""
   value is a tombstone.
 - A writer writes only while connected, and again when another value stands under its key or the
   store is new. Nobody makes a consumer, and services ask each other nothing.
+- Values of {", ".join(f"`{each.name}`" for each in table.BUCKETS if each.renewed)} are
+  stored again as they are about each {table.RENEW_EVERY_S:.0f} s: one that is older than a few of
+  these has lost its writer. Readers act on none that says nothing new.
 - A payload has at most {table.MAX_PAYLOAD_BYTES} bytes with its headers. Roll-up, delete and purge
   are refused. A log entry's `Nats-Msg-Id` makes sending it twice within
   {streams.DUPLICATE_WINDOW_S} s harmless.

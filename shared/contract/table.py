@@ -27,12 +27,17 @@ NODE_ROLES = (Role.ADVERTISER, Role.ALLOCATOR, Role.AGENT)
 STORE_KEY = "_store"  # holds the bucket's creation time; all may read it
 CONTROLLER_PLACE = "_controller"  # stands where a node's token would; no node has this name
 MAX_PAYLOAD_BYTES = 1 << 20  # the server closes a connection that sends more, headers included
+RENEW_EVERY_S = 60.0
 HEADER_ROOM_BYTES = 4096  # for traceparent and message id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """State: one value a node, the newest counts. Sizes in bytes."""
+    """State: one value a node, the newest counts. Sizes in bytes.
+
+    What is `renewed` is stored again as it is each `RENEW_EVERY_S`, so that its age says whether
+    its writer lives.
+    """
 
     name: str
     message: type[Any]
@@ -40,6 +45,7 @@ class Bucket:
     readers: tuple[Role, ...]
     says: str
     max_value_bytes: int = MAX_PAYLOAD_BYTES - HEADER_ROOM_BYTES
+    renewed: bool = False
 
     @property
     def stream(self) -> str:
@@ -91,6 +97,7 @@ BUCKETS = (
         writer=Role.ADVERTISER,
         readers=(Role.ALLOCATOR, Role.AGENT, Role.CONTROLLER, Role.COMMAND),
         says="GPUs, MIG devices, health and why; what each device is to offer",
+        renewed=True,
     ),
     Bucket(
         name="ledger",
@@ -98,6 +105,7 @@ BUCKETS = (
         writer=Role.ALLOCATOR,
         readers=(Role.ADVERTISER, Role.AGENT, Role.CONTROLLER, Role.COMMAND),
         says="holders of slots, counts, the hold that is in force",
+        renewed=True,
     ),
     Bucket(
         name="hold",
@@ -112,6 +120,7 @@ BUCKETS = (
         writer=Role.AGENT,
         readers=(Role.CONTROLLER, Role.COMMAND),
         says="where a change stands and what it needs",
+        renewed=True,
     ),
     Bucket(
         name="usage",
@@ -126,6 +135,7 @@ BUCKETS = (
         writer=Role.CONTROLLER,
         readers=(Role.COMMAND,),
         says=f"pods of all nodes that do not run, one value under {CONTROLLER_PLACE}",
+        renewed=True,
     ),
 )
 

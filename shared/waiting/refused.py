@@ -51,7 +51,7 @@ def of_pod(
         pod=pod.pod,
         reason=reason,
         sentence=sentence,
-        hint=f"{AGAIN}; {pod.node} said: {said}",
+        hint=f"{AGAIN}; {pod.node} said: {words.quoted(said)}",
         nodes=(finding.told(view, mine[0], reason),) if view else (),
     )
 

@@ -151,7 +151,8 @@ def _status(pod: WaitingPod) -> str:
 
 
 def _scheduler(pod: WaitingPod) -> str:
-    return f"the scheduler says: {pod.scheduler}" if pod.scheduler else "the scheduler says nothing"
+    said = words.quoted(pod.scheduler)
+    return f"the scheduler says: {said}" if said else "the scheduler says nothing"
 
 
 def _scattered(request: Request, views: Iterable[NodeView]) -> bool:

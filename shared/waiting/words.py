@@ -25,6 +25,11 @@ def some(names: Collection[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
+def quoted(said: str) -> str:
+    """What somebody else said, as one part of a hint: parts are set apart by semicolons."""
+    return said.replace("; ", ", ")
+
+
 def counted(slots: int) -> str:
     """So many slots."""
     return f"{slots} slot" if slots == 1 else f"{slots} slots"
@@ -49,18 +54,19 @@ def sick(view: NodeView, resource: str) -> str:
     devices = {share.uuid for share in view.offers(resource)}
     devices |= {slots.device_of(row.slot) for row in view.rows if row.resource == resource}
     said = [
-        f"GPU {gpu.index} is {gpu.health.state}: {gpu.health.reason}"
+        f"GPU {gpu.index} is {gpu.health.state}: {quoted(gpu.health.reason)}"
         for gpu in view.gpus
         if not gpu.health.usable
     ]
     said += [
-        f"{gpu.index}:{each.index} {each.profile} is {each.health.state}: {each.health.reason}"
+        f"{gpu.index}:{each.index} {each.profile} is {each.health.state}:"
+        f" {quoted(each.health.reason)}"
         for gpu in view.gpus
         for each in gpu.mig_devices
         if gpu.health.usable and not each.health.usable and each.uuid in devices
     ]
     said += [
-        f"the MPS daemon of GPU {gpu.index} is {daemon.state}: {daemon.reason}"
+        f"the MPS daemon of GPU {gpu.index} is {daemon.state}: {quoted(daemon.reason)}"
         for gpu in view.gpus
         for daemon in view.daemons
         if daemon.gpu_uuid == gpu.uuid and gpu.uuid in devices and not daemon.ready
@@ -79,7 +85,7 @@ def change(view: NodeView) -> str:
         return f"{layout}: its agent has yet to take it up"
     if progress.phase is Phase.SUCCESS:
         return f"{layout}: done, its kubelet has yet to report it"
-    return f"{layout}: {progress.phase}, {progress.sentence}"
+    return f"{layout}: {progress.phase}, {quoted(progress.sentence)}"
 
 
 def instead(served: Collection[str]) -> str:

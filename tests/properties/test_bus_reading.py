@@ -63,7 +63,9 @@ class ReadPath(RuleBasedStateMachine):
     def _offer(self, sent: Sent) -> None:
         verdict = self.reading.offer(sent.headers, sent.data)
         newer = sent.mark is not None and sent.mark > self.best
-        assert (verdict is Verdict.APPLIED) == newer
+        told = sent.reason != self.best_reason or sent.mark is None
+        assert (verdict is Verdict.APPLIED) == (newer and told)
+        assert (verdict is Verdict.RENEWED) == (newer and not told)
         if newer and sent.mark is not None:
             self.best, self.best_reason = sent.mark, sent.reason
 
@@ -75,6 +77,15 @@ class ReadPath(RuleBasedStateMachine):
         reason = f"value {self.count}"
         value = Hold(stamp=Stamp(node=NODE, writer="w", store=self.known_store), reason=reason)
         self._write(messages.encode(value), Mark(self.known_store, self.sequence), reason)
+
+    @precondition(lambda self: self.kept and self.kept[-1].mark is not None)
+    @rule()
+    def the_writer_renews(self) -> None:
+        """What stands is stored anew as it is."""
+        self.sequence += 1
+        last = self.kept[-1]
+        store = last.mark.store if last.mark else 0
+        self._write(last.data, Mark(store, self.sequence), last.reason)
 
     @rule(data=st.sampled_from([b"", b"no JSON", b"{}", b'{"stamp": {"schema": 9}}']))
     def something_else_is_stored(self, data: bytes) -> None:

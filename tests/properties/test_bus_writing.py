@@ -72,6 +72,13 @@ class WritePath(RuleBasedStateMachine):
             self._see(token, sequence, data)
 
     @rule(token=TOKENS)
+    def what_stands_is_renewed(self, token: str) -> None:
+        """It is due, as if nothing stood, until it is stored once more."""
+        self.upkeep.renew(token)
+        if token in self.newest_seen:
+            self.newest_seen[token] = (self.newest_seen[token][0], b"")
+
+    @rule(token=TOKENS)
     def somebody_else_writes(self, token: str) -> None:
         """Another value stands under a key of ours."""
         self.sequence += 1

@@ -11,7 +11,7 @@ import pytest
 
 from shared.bus import ensure, fleet, state
 from shared.contract import messages, permissions, streams, table
-from shared.contract.messages import Hold, Intent
+from shared.contract.messages import Hold, Intent, Ledger
 from shared.contract.table import Role
 from shared.simulation.broker import Broker
 from tests.integration.bus.rig import (
@@ -64,6 +64,32 @@ async def test_a_value_is_stored_once_with_the_store_it_was_written_to(stocked: 
         value = await standing(admin)
         assert value == hold(NODE, "newest", stores["hold"])
         assert await last_sequence(admin) == written == 2
+
+
+async def test_a_value_is_renewed_and_readers_are_told_nothing_new(stocked: Broker) -> None:
+    """Its age says that the writer lives; who acts on values is left alone."""
+    ledgers = table.bucket("ledger")
+    await make_streams(stocked)
+    told: list[state.Received[Ledger]] = []
+    renewed: list[state.Received[Ledger]] = []
+    async with (
+        opened(stocked, Role.ALLOCATOR, NODE) as bus,
+        opened(stocked, Role.COMMAND) as command,
+    ):
+        writer: state.StateWriter[Ledger] = state.StateWriter(bus, ledgers, NODE, renew_every=0.05)
+        reader: fleet.FleetReader[Ledger] = fleet.FleetReader(
+            command,
+            ledgers,
+            lambda _, received: told.append(received),
+            on_renewed=lambda _, received: renewed.append(received),
+        )
+        async with running(writer.run()), running(reader.run()):
+            writer.put(Ledger(stamp=bus.stamp(NODE), rows=(), counts=()))
+            await eventually(lambda: len(renewed) > 2)
+            writer.put(Ledger(stamp=bus.stamp(NODE), rows=(), counts=(), held_order=1))
+            await eventually(lambda: len(told) > 1)
+    assert len(told) == 2
+    assert renewed[0].stored_at < renewed[1].stored_at
 
 
 async def last_sequence_after(admin: Plain, messages_in: int) -> bool:

@@ -234,15 +234,46 @@ def test_a_daemon_of_mps_that_serves_nobody_is_seen(daemon: DaemonState) -> None
     lines = drawn(found, width=100)
     shown = any(f"MPS daemon {daemon}: it ended" in line for line in lines)
     assert shown is (daemon is not DaemonState.READY)
-    told = [each.words for each in troubles.of(_node(found))]
+    told = [each.words for each in troubles.of(_node(found), blank.NOW_NS)]
     down = ["GPU 0: MPS daemon down: it ended"]
     assert told == (down if daemon is DaemonState.DOWN else [])
 
 
 def test_a_service_that_never_spoke_is_a_problem() -> None:
     """A node of which only the inventory is known is not well."""
-    found = troubles.of(_node(state("a", services={"advertiser": SPOKEN["advertiser"]})))
+    only = state("a", services={"advertiser": SPOKEN["advertiser"]})
+    found = troubles.of(_node(only), blank.NOW_NS)
     assert [each.words for each in found] == ["nothing heard from its allocator, agent"]
+
+
+def test_a_service_that_has_been_silent_is_a_problem() -> None:
+    """Everybody who lives is heard each minute: what the others said is as old as they say."""
+    old = {**SPOKEN, "advertiser": Heard(seen="2027-01-15T07:00:00Z", version="0.1.0")}
+    found = state("a", services=old)
+    told = [each.words for each in troubles.of(_node(found), blank.NOW_NS)]
+    assert told == ["advertiser silent for 62 min"]
+    assert "1 with problems" in drawn(found)[0]
+    assert any("✗ advertiser silent for 62 min: what is shown" in line for line in drawn(found))
+    assert not any("silent" in line for line in drawn(state("b")))
+
+
+@pytest.mark.parametrize(("seen", "told"), [("T07:00:00Z", True), ("T08:01:00Z", False)])
+def test_a_controller_that_has_been_silent_is_told_once(seen: str, told: bool) -> None:
+    """It is no node's problem, and what is resolved and waits is as old for all of them."""
+    form = fleet.form([state(f"n{at}") for at in range(9)])
+    form["controller"] = {"seen": f"2027-01-15{seen}", "version": "0.1.0"}
+    lines = [line.plain for line in fleet_lines.draw(form, blank.page(width=120))]
+    said = [line for line in lines if "controller silent for 62 min" in line]
+    assert len(said) == told
+
+
+def test_a_node_whose_services_are_heard_again_is_made_anew() -> None:
+    """Else `--watch` would call silent who lives."""
+    forms, first = fleet.Forms(), state("a")
+    forms.of([first])
+    later = {**SPOKEN, "agent": Heard(seen="2027-01-15T08:01:00Z", version="0.1.0")}
+    (again,) = forms.of([dataclasses.replace(first, services=later)])["nodes"]
+    assert again["services"]["agent"]["seen"] == "2027-01-15T08:01:00Z"
 
 
 def test_what_nobody_has_said_anew_is_not_made_anew() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import io
 import pathlib
 import sys
@@ -16,6 +17,7 @@ from services.views import page, proposals, waiting, waiting_lines
 from services.views.fleet import NodeState
 from shared.contract.spans import SpanRecord
 from shared.contract.waiting import Waiting, WaitingPod
+from shared.domain.gpu import Health, HealthState
 from shared.simulation.gpu import catalogue
 from shared.waiting.node import NodeView
 from shared.waiting.reasons import Reason, Verdict
@@ -51,11 +53,38 @@ def verdict(waits: WaitingPod, *views: NodeView) -> Verdict:
     return found
 
 
-def written(found: Verdict, trial: str = "") -> str:
+def written(found: Verdict, trial: str = "", width: int | None = None) -> str:
     """What a person reads."""
     out = io.StringIO()
-    why.write(found, trial, view.open_console(out))
+    on = dataclasses.replace(page.of(view.open_console(out)), width=width)
+    why.write(found, trial, on)
     return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_an_answer_fits_the_terminal(width: int) -> None:
+    """A table that is too wide becomes a paragraph for each node."""
+    far = [node(f"gpu-{name}.example.com", held=[f"ml/{name * 20}"]) for name in "abc"]
+    lines = written(verdict(pod(), *far), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    for name in "abc":
+        assert any(f"gpu-{name}.example.com" in line for line in lines)
+
+
+def test_what_others_say_is_one_part_of_the_hint() -> None:
+    """A health reason with a semicolon is not taken apart into things to do."""
+    reason = "XID 79; NVML answered GPU_IS_LOST; reset it"
+    lost = sick(node(unhealthy=4, sick=True), reason)
+    marked = [line for line in written(verdict(pod(), lost)).splitlines() if "→" in line]
+    assert marked == ["  → GPU 0 is sick: XID 79, NVML answered GPU_IS_LOST, reset it"]
+
+
+def sick(known: NodeView, reason: str) -> NodeView:
+    """The node, its GPUs sick for this reason."""
+    assert known.inventory is not None
+    health = Health(state=HealthState.SICK, reason=reason)
+    gpus = tuple(dataclasses.replace(gpu, health=health) for gpu in known.inventory.gpus)
+    return dataclasses.replace(known, inventory=dataclasses.replace(known.inventory, gpus=gpus))
 
 
 def test_the_form_of_a_pod_that_waits() -> None:
