@@ -162,20 +162,24 @@ async def read_spans(bus: Bus, trace_id: str = "*") -> list[SpanRecord]:
     return [span async for batch in _entries(bus, SPANS, Spans, subject) for span in batch.spans]
 
 
-async def read_facts(bus: Bus, node: str = "", kind: FactKind | None = None) -> list[Fact]:
-    """All facts, or those that one node's services told, or those of a kind, in order.
+async def read_facts(
+    bus: Bus, node: str = "", kind: FactKind | None = None, since_ns: int = 0
+) -> list[Fact]:
+    """All facts, or those that one node's services told, of a kind, stored since a moment.
 
     Raises:
         BusError: the bus did not answer.
     """
     subject = FACTS.subject(table.node_token(node) or "*", kind or "*")
-    return [fact async for fact in _entries(bus, FACTS, Fact, subject)]
+    return [fact async for fact in _entries(bus, FACTS, Fact, subject, since_ns)]
 
 
-async def _entries(bus: Bus, source: Log, kind: type[M], subject: str) -> AsyncIterator[M]:
+async def _entries(
+    bus: Bus, source: Log, kind: type[M], subject: str, since_ns: int = 0
+) -> AsyncIterator[M]:
     """All readable entries on a subject; one that cannot be read hides no other."""
     session = await bus.session()
-    async for message in session.read(source.stream, subject):
+    async for message in session.read(source.stream, subject, since_ns):
         try:
             yield messages.decode(kind, message.data)
         except messages.UnreadableError as error:

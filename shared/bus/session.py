@@ -130,24 +130,27 @@ class Session:
         """
         return await self._ask(f"{DIRECT_GET}.{stream}.{key}", b"", {})
 
-    async def read(self, stream: str, subjects: str, first: int = 1) -> AsyncIterator[Message]:
+    async def read(self, stream: str, subjects: str, since_ns: int = 0) -> AsyncIterator[Message]:
         """Yield what a stream holds on matching subjects, in order of sequence, page by page.
+
+        With `since_ns` that is only what the server has stored from then on.
 
         Raises:
             MissingError: there is no such stream.
             LostError: an answer did not come.
         """
+        place: dict[str, object] = {"start_time": clock.utc(since_ns)} if since_ns else {"seq": 1}
+        limits = {"next_by_subj": subjects, "batch": PAGE_MESSAGES, "max_bytes": PAGE_BYTES}
         pending = 1
         while pending:
-            query = {"seq": first, "next_by_subj": subjects}
-            limits = {"batch": PAGE_MESSAGES, "max_bytes": PAGE_BYTES}
             pending = 0
-            async with self._asking(f"{DIRECT_GET}.{stream}", json.dumps(query | limits)) as ear:
+            query = json.dumps(place | limits)
+            async with self._asking(f"{DIRECT_GET}.{stream}", query) as ear:
                 while (message := await self._answer(ear, stream)) is not None:
                     if message.headers.get(STATUS) == END_OF_PAGE:
                         pending = int(message.headers.get(PENDING, "0"))
                         break
-                    first = int(message.headers[SEQUENCE]) + 1
+                    place = {"seq": int(message.headers[SEQUENCE]) + 1}
                     yield message
 
     async def store(self, subject: str, data: bytes, headers: Mapping[str, str]) -> int:

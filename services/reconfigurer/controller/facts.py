@@ -37,18 +37,20 @@ class Facts:
     async def run(self) -> NoReturn:
         """Look for ever; while the bus is away there is nothing to tell."""
         while True:
+            since_ns = clock.now_ns() - FRESH_NS
             try:
                 facts = [
-                    fact for kind in KINDS for fact in await logs.read_facts(self._bus, kind=kind)
+                    fact
+                    for kind in KINDS
+                    for fact in await logs.read_facts(self._bus, kind=kind, since_ns=since_ns)
                 ]
             except errors.BusError as error:
                 log.debug("facts of nodes: %s", error)
             else:
-                self._tell(facts)
+                self._tell(facts, since_ns)
             await clock.sleep(LOOK_EVERY_S)
 
-    def _tell(self, facts: Iterable[Fact]) -> None:
-        since_ns = clock.now_ns() - FRESH_NS
+    def _tell(self, facts: Iterable[Fact], since_ns: int) -> None:
         told = set()
         for fact in facts:
             node = self._known.get(fact.stamp.node)

@@ -10,6 +10,7 @@ from shared.contract import messages
 from shared.contract.facts import Fact, FactKind
 from shared.contract.spans import SpanRecord
 from shared.contract.table import Role
+from shared.runtime import clock
 from shared.simulation.broker import Broker
 from tests.integration.bus.rig import NODE, OTHER, Plain, administrator, make_streams, opened
 from tests.support.eventually import eventually
@@ -58,6 +59,24 @@ async def test_facts_are_read_back_by_node_and_kind(stocked: Broker) -> None:
         assert [each.sentence for each in await logs.read_facts(view)] == ["1", "2", "3", "4", "5"]
         assert await logs.read_facts(view, kind=FactKind.HEALTH) == [fact(4, kind=FactKind.HEALTH)]
         assert len(await logs.read_facts(view, node=NODE)) == 4
+
+
+async def test_facts_are_read_from_a_moment_on(stocked: Broker) -> None:
+    """The server's clock counts, by which it stored them; of a moment to come there is nothing."""
+    async with (
+        opened(stocked, Role.ALLOCATOR, NODE) as bus,
+        opened(stocked, Role.COMMAND) as view,
+    ):
+        writer = logs.FactWriter(bus, NODE)
+        async with running(writer.run()):
+            writer.publish(fact(1))
+            await eventually(lambda: seen(view, 1))
+            between = clock.now_ns()
+            writer.publish(fact(2))
+            await eventually(lambda: seen(view, 2))
+        assert await logs.read_facts(view, since_ns=between) == [fact(2)]
+        assert await logs.read_facts(view, kind=FactKind.STEP, since_ns=between) == []
+        assert await logs.read_facts(view, since_ns=clock.now_ns() + 60 * 10**9) == []
 
 
 async def seen(view: object, count: int) -> bool:
