@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import pathlib
-import urllib.request
 from collections.abc import AsyncIterator
 
 import pytest
-from prometheus_client import parser
 
 from services.rehearsal import engine, language
 from services.rehearsal.embedded import cluster as clusters
@@ -23,6 +21,7 @@ from shared.contract import table
 from shared.contract.facts import FactKind
 from shared.contract.usage import DeviceUse, Usage
 from shared.domain.slots import Holder
+from tests.support import scraping
 from tests.support.eventually import eventually
 from tests.support.running import running
 
@@ -84,13 +83,8 @@ class Site:
 
     async def series(self, name: str, *labels: str, of: str = "advertiser") -> Series:
         """The values of a metric by these labels, as a scrape gives them."""
-        text = await asyncio.to_thread(self._scrape, of)
-        return {
-            tuple(sample.labels[label] for label in labels): sample.value
-            for family in parser.text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == name
-        }
+        port = await asyncio.to_thread(self._port, of)
+        return scraping.values(await scraping.scrape(port), name, *labels)
 
     async def shows(self, wanted: Series, name: str, *labels: str) -> None:
         """Wait until a metric has these series and no others."""
@@ -108,13 +102,12 @@ class Site:
     def hear(self, _node: str, received: Received[Usage]) -> None:
         self.heard.append(received.value)
 
-    def _scrape(self, service: str) -> str:
+    def _port(self, service: str) -> int:
         groups = json.loads(self._targets.read_text("utf-8"))
         (address,) = (
             each["targets"][0] for each in groups if each["labels"]["container"] == service
         )
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
-            return str(answer.read().decode())
+        return int(address.rpartition(":")[2])
 
 
 def read() -> Story:
