@@ -17,8 +17,9 @@ from typing import Protocol
 
 from services.advertiser import health, inventory, mps, telling
 from shared.bus import state as bus_state
+from shared.contract.codec import UnreadableError, decode, encode
 from shared.contract.facts import Fact
-from shared.contract.messages import Hold, Intent, Inventory, Stamp, UnreadableError, decode, encode
+from shared.contract.messages import Hold, Intent, Inventory, Stamp
 from shared.domain.gpu import Hardware
 from shared.nvml import capabilities, errors
 from shared.nvml.port import GpuEvent

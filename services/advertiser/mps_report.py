@@ -7,7 +7,7 @@ import logging
 import pathlib
 
 from services.advertiser import mps
-from shared.contract import messages
+from shared.contract import codec
 from shared.contract import mps as mps_files
 from shared.contract.mps import MpsState
 from shared.runtime import files, locks
@@ -29,8 +29,8 @@ class Reader:
         if saved is None:
             return mps.Report(serving=serving)
         try:
-            state = await asyncio.to_thread(messages.decode, MpsState, saved.payload)
-        except messages.UnreadableError as error:
+            state = await asyncio.to_thread(codec.decode, MpsState, saved.payload)
+        except codec.UnreadableError as error:
             log.warning("%s cannot be read (%s): as if it were not there", self._store.path, error)
             return mps.Report(serving=serving)
         return mps.Report(state, serving)

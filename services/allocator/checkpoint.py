@@ -16,7 +16,7 @@ from services.allocator import ledger
 from services.allocator.grants import Grant
 from services.allocator.journal import Entry, Journal
 from services.allocator.ledger import State
-from shared.contract import messages
+from shared.contract import codec
 from shared.contract.messages import Hold, Inventory
 from shared.domain.slots import Holder
 from shared.runtime import backoff, clock, files
@@ -162,8 +162,8 @@ class Checkpoint:
 
     def _memory(self, saved: files.Saved) -> Memory | None:
         try:
-            return messages.decode(Memory, saved.payload)
-        except messages.UnreadableError as error:
+            return codec.decode(Memory, saved.payload)
+        except codec.UnreadableError as error:
             log.warning("%s: %s; starting from the kubelet's List", self._store.path, error)
             return None
 
@@ -184,4 +184,4 @@ class Checkpoint:
 
 
 def _payload(state: State, noted: int) -> bytes:
-    return messages.encode(remember(state, noted))
+    return codec.encode(remember(state, noted))

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import pathlib
 
-from shared.contract import messages, mps
+from shared.contract import codec, mps
 from shared.contract.mps import HeldForms
 from shared.runtime import files
 
@@ -29,7 +29,7 @@ class HeldFile:
         if forms == self._written:
             return
         try:
-            payload = await asyncio.to_thread(messages.encode, forms)
+            payload = await asyncio.to_thread(codec.encode, forms)
             await self._store.write(payload, self._boot_id)
         except OSError as error:
             log.warning("cannot write %s (%s): no MPS daemon will end", self._store.path, error)

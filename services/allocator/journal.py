@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from shared.contract import messages
+from shared.contract import codec
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Journal:
         Raises:
             OSError: the folder cannot be made, or the disk is full.
         """
-        line = messages.encode(entry) + b"\n"
+        line = codec.encode(entry) + b"\n"
         async with self._turn:
             await asyncio.to_thread(self._append, line)
 
@@ -93,6 +93,6 @@ def _entries(path: pathlib.Path) -> Iterator[Entry]:
         return
     for line in lines:
         try:
-            yield messages.decode(Entry, line)
-        except messages.UnreadableError:
+            yield codec.decode(Entry, line)
+        except codec.UnreadableError:
             log.warning("%s has a line that cannot be read: List will tell", path)

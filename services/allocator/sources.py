@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shared.bus import state as bus_state
-from shared.contract import messages
+from shared.contract import codec
 from shared.contract.messages import Inventory
 from shared.runtime import files
 
@@ -102,8 +102,8 @@ class Sources:
             return
         self._saved = saved
         try:
-            inventory = messages.decode(Inventory, saved.payload)
-        except messages.UnreadableError as error:
+            inventory = codec.decode(Inventory, saved.payload)
+        except codec.UnreadableError as error:
             log.warning("%s: %s; it is passed over", self._store.path, error)
             return
         same_boot = saved.boot_id == self._boot_id != "unknown"

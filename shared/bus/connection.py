@@ -19,7 +19,7 @@ from shared.bus import errors
 from shared.bus.client import BusClient, nats_errors
 from shared.bus.login import Login, Shown
 from shared.bus.session import Session
-from shared.contract import messages, permissions, table
+from shared.contract import codec, permissions, table
 from shared.contract.generation import NONE, Generation
 from shared.contract.messages import Stamp
 from shared.contract.table import Role
@@ -83,7 +83,7 @@ class Bus:
 
     async def keep(self) -> None:
         """Enter, and enter again whenever the connection ends; never returns."""
-        await asyncio.to_thread(messages.prepare, table.spoken(self.role))
+        await asyncio.to_thread(codec.prepare, table.spoken(self.role))
         waits = backoff.Backoff()
         while True:
             since = clock.loop_time()

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from shared.contract import messages, table
+from shared.contract import codec, table
 from shared.contract.table import Bucket
 
 M = TypeVar("M")
@@ -69,7 +69,7 @@ class Reading(Generic[M]):
             return self._renew(sequence)
         try:
             value = self._decode(data)
-        except messages.UnreadableError as error:
+        except codec.UnreadableError as error:
             self.problem = str(error)
             return Verdict.UNREADABLE
         mark = Mark(value.stamp.store, sequence)
@@ -85,9 +85,9 @@ class Reading(Generic[M]):
         return Verdict.RENEWED
 
     def _decode(self, data: bytes) -> Any:
-        value = messages.decode(self._bucket.message, data)
+        value = codec.decode(self._bucket.message, data)
         if table.node_token(value.stamp.node) != self._token:
-            raise messages.UnreadableError(
+            raise codec.UnreadableError(
                 f"{self._bucket.key(self._token)} holds a value about node {value.stamp.node!r}"
             )
         return value

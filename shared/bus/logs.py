@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from shared.bus import errors
 from shared.bus.connection import Bus
-from shared.contract import messages, permissions, table
+from shared.contract import codec, permissions, table
 from shared.contract.facts import Fact, FactKind
 from shared.contract.spans import SpanRecord, Spans
 from shared.contract.table import Log
@@ -104,7 +104,7 @@ class FactWriter:
 
     def _entry(self, fact: Fact, traceparent: str) -> _Entry:
         headers = {MESSAGE_ID: fact.id} | ({"traceparent": traceparent} if traceparent else {})
-        return _Entry(FACTS.subject(self._place, fact.kind), messages.encode(fact), headers)
+        return _Entry(FACTS.subject(self._place, fact.kind), codec.encode(fact), headers)
 
 
 class SpanWriter:
@@ -149,7 +149,7 @@ class SpanWriter:
     def _entry(self, trace_id: str, spans: tuple[SpanRecord, ...]) -> _Entry:
         message = Spans(stamp=self._stamp, spans=spans)
         headers = {MESSAGE_ID: f"{self._service}-{spans[0].span_id}"}
-        return _Entry(SPANS.subject(self._place, trace_id), messages.encode(message), headers)
+        return _Entry(SPANS.subject(self._place, trace_id), codec.encode(message), headers)
 
 
 async def read_spans(bus: Bus, trace_id: str = "*") -> list[SpanRecord]:
@@ -181,8 +181,8 @@ async def _entries(
     session = await bus.session()
     async for message in session.read(source.stream, subject, since_ns):
         try:
-            yield messages.decode(kind, message.data)
-        except messages.UnreadableError as error:
+            yield codec.decode(kind, message.data)
+        except codec.UnreadableError as error:
             log.warning("skipped an entry of %s: %s", source.name, error)
 
 

@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.contract import messages
+from shared.contract import codec
 from shared.contract.table import Bucket
 
 
@@ -109,4 +109,4 @@ class Upkeep:
     def _encode(self, key: _Key) -> None:
         if self.store:
             stamp = dataclasses.replace(key.message.stamp, store=self.store)
-            key.data = messages.encode(dataclasses.replace(key.message, stamp=stamp))
+            key.data = codec.encode(dataclasses.replace(key.message, stamp=stamp))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pydantic
 
-from shared.contract import messages, permissions, streams, table
+from shared.contract import codec, messages, permissions, streams, table
 from shared.contract.table import Role
 
 FOLDER = pathlib.Path("docs/contract")
@@ -80,7 +80,7 @@ Written by `make schema` from `shared/contract`; edits here are lost.
 State stands in buckets: JetStream streams that keep one message a key. A stored value is
 republished by the server on a subject where nobody may publish. In keys and subjects a node is
 written with `_` for each dot: `{NODE}` is `{table.node_token(NODE)}`. Every message is JSON,
-packed by gzip from {messages.PACKED_FROM_BYTES // 1024} KiB on, and carries a stamp (schema
+packed by gzip from {codec.PACKED_FROM_BYTES // 1024} KiB on, and carries a stamp (schema
 version {messages.SCHEMA}, node, writer, store, generation) and, as a header, `traceparent`.
 Readers take unknown keys and refuse a greater schema version.
 """

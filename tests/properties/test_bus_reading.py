@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from shared.bus import freshness
 from shared.bus.freshness import Mark, Verdict
-from shared.contract import messages, table
+from shared.contract import codec, table
 from shared.contract.messages import Hold, Stamp
 
 HOLD = table.bucket("hold")
@@ -76,7 +76,7 @@ class ReadPath(RuleBasedStateMachine):
         self.count += 1
         reason = f"value {self.count}"
         value = Hold(stamp=Stamp(node=NODE, writer="w", store=self.known_store), reason=reason)
-        self._write(messages.encode(value), Mark(self.known_store, self.sequence), reason)
+        self._write(codec.encode(value), Mark(self.known_store, self.sequence), reason)
 
     @precondition(lambda self: self.kept and self.kept[-1].mark is not None)
     @rule()
@@ -137,7 +137,7 @@ class ReadPath(RuleBasedStateMachine):
         headers = {**self.kept[-1].headers, name: value}
         if missing:
             del headers[name]
-        self._offer(Sent(headers, messages.encode(value_of), None))
+        self._offer(Sent(headers, codec.encode(value_of), None))
 
     @invariant()
     def what_is_in_force_is_the_newest_that_came_in(self) -> None:

@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from shared.bus.upkeep import Upkeep
-from shared.contract import messages, table
+from shared.contract import codec, table
 from shared.contract.messages import Hold, Stamp
 
 HOLD = table.bucket("hold")
@@ -121,7 +121,7 @@ class WritePath(RuleBasedStateMachine):
             self.upkeep.see(token, *self._put(token))
         assert self.upkeep.due() == ()
         for token, reason in self.wanted.items():
-            value = messages.decode(Hold, self.stands[token][1])
+            value = codec.decode(Hold, self.stands[token][1])
             assert (value.reason, value.stamp.store) == (reason, self.store)
 
 

@@ -10,7 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 from services.allocator import account, checkpoint, ledger, standing
 from services.allocator.grants import Key, Listed
 from services.allocator.ledger import State
-from shared.contract import messages
+from shared.contract import codec
 from shared.contract.facts import FactKind
 from shared.contract.generation import Generation
 from shared.contract.messages import Hold, Inventory
@@ -190,8 +190,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """A new process reads what the last one wrote before it answered."""
-        payload = messages.encode(checkpoint.remember(self.state, noted=0))
-        memory = messages.decode(checkpoint.Memory, payload)
+        payload = codec.encode(checkpoint.remember(self.state, noted=0))
+        memory = codec.decode(checkpoint.Memory, payload)
         self.state = checkpoint.recall(memory, same_boot=True, now_ns=self.tick())
         self.started_ns, self.newest_ns = self.now, 0
 

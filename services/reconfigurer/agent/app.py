@@ -11,7 +11,7 @@ from services.reconfigurer.agent.settings import AgentSettings
 from services.reconfigurer.agent.view import SECOND, Limits
 from shared.bus import connection, logs, state
 from shared.bus import measures as bus_measures
-from shared.contract import messages, table
+from shared.contract import codec, table
 from shared.contract.messages import Hold, Intent, Inventory, Ledger, Progress
 from shared.nvml import changes, driver, reset, threads, writing
 from shared.runtime import boot, locks
@@ -71,7 +71,7 @@ async def _agent(
     hands = changes.Changes(nvml, writing.PynvmlWriter(), deadline_s=settings.write_deadline_s)
     eye = looking.Eye(nvml, hands)
     boot_id = await asyncio.to_thread(boot.boot_id, settings.boot_id_path)
-    await asyncio.to_thread(messages.prepare, (Memory,))
+    await asyncio.to_thread(codec.prepare, (Memory,))
     return loop.Loop(
         loop.Parts(
             store=journal.Journal(settings.state_dir / "agent-journal.json", boot_id),

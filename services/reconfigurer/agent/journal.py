@@ -7,7 +7,7 @@ import pathlib
 
 from services.reconfigurer.agent import memory as memories
 from services.reconfigurer.agent.memory import Memory
-from shared.contract import messages
+from shared.contract import codec
 from shared.runtime import files
 
 log = logging.getLogger(__name__)
@@ -26,8 +26,8 @@ class Journal:
         if saved is None:
             return Memory(boot_id=self._boot_id)
         try:
-            found = messages.decode(Memory, saved.payload)
-        except messages.UnreadableError as error:
+            found = codec.decode(Memory, saved.payload)
+        except codec.UnreadableError as error:
             log.warning("%s: %s; starting from what the hardware shows", self._store.path, error)
             return Memory(boot_id=self._boot_id)
         return memories.resumed(found, self._boot_id)
@@ -38,4 +38,4 @@ class Journal:
         Raises:
             OSError: the disk refuses; nothing may be done that the memory should know of.
         """
-        await self._store.write(messages.encode(memory), self._boot_id)
+        await self._store.write(codec.encode(memory), self._boot_id)

@@ -15,7 +15,7 @@ from typing import NoReturn, Protocol, TypeVar
 
 from services.reconfigurer.mps import life, wanted
 from services.reconfigurer.mps.wanted import Aim
-from shared.contract import messages, mps
+from shared.contract import codec, mps
 from shared.contract.messages import Inventory
 from shared.contract.mps import HeldForms, MpsDaemon, MpsState
 from shared.runtime import clock, files, logs
@@ -122,7 +122,7 @@ class Loop:
         if state == self._written:
             return
         try:
-            payload = await asyncio.to_thread(messages.encode, state)
+            payload = await asyncio.to_thread(codec.encode, state)
             await self._state.write(payload, self._boot_id)
         except OSError as error:
             log.error("cannot write %s (%s): slots go on as before", self._state.path, error)
@@ -136,7 +136,7 @@ class Loop:
         if saved is None or saved.boot_id != self._boot_id:
             return None
         try:
-            return await asyncio.to_thread(messages.decode, kind, saved.payload)
-        except messages.UnreadableError as error:
+            return await asyncio.to_thread(codec.decode, kind, saved.payload)
+        except codec.UnreadableError as error:
             log.warning("%s: %s; it is passed over", store.path, error)
             return None

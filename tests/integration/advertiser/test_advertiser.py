@@ -15,8 +15,9 @@ from shared.bus import connection, ensure, fleet
 from shared.bus.login import Login
 from shared.bus.state import Received
 from shared.contract import table
+from shared.contract.codec import decode
 from shared.contract.generation import Generation
-from shared.contract.messages import Intent, Inventory, decode
+from shared.contract.messages import Intent, Inventory
 from shared.contract.table import Role
 from shared.domain.gpu import HealthState
 from shared.runtime import files

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from services.allocator import app
 from services.allocator.checkpoint import Memory
 from services.allocator.settings import AllocatorSettings
-from shared.contract import messages
+from shared.contract import codec
 from shared.contract.messages import Inventory
 from shared.contract.table import Role
 from shared.runtime import boot, files
@@ -77,12 +77,12 @@ class Rig:
     async def advertise(self, inventory: Inventory) -> None:
         """Write inventory.json as the advertiser does."""
         store = files.Store(self.root / "run" / "inventory.json", kind="inventory")
-        await store.write(messages.encode(inventory), await asyncio.to_thread(boot.boot_id))
+        await store.write(codec.encode(inventory), await asyncio.to_thread(boot.boot_id))
 
     async def memory(self) -> Memory | None:
         """What the allocator has written down."""
         saved = await files.Store(self.root / "state" / "ledger.json", kind="ledger").read()
-        return messages.decode(Memory, saved.payload) if saved else None
+        return codec.decode(Memory, saved.payload) if saved else None
 
     async def holders(self) -> dict[str, str | None]:
         """Slots that are written down, and the pod of each."""

@@ -11,7 +11,7 @@ import pytest
 
 from shared.bus import freshness, state
 from shared.bus.freshness import Verdict
-from shared.contract import messages, permissions, table
+from shared.contract import codec, permissions, table
 from shared.contract.messages import Intent
 from shared.contract.table import Role
 from shared.simulation.broker import Broker
@@ -39,7 +39,7 @@ FORGED_HEADERS = {
 async def stand(admin: Plain) -> dict[str, bytes]:
     """Store a true value under every key that is attacked; return all that stands."""
     for bucket, value in ((INTENT, intent(OTHER, "true", 1)), (HOLD, hold(OTHER, "true", 1))):
-        await admin.ask(bucket.key(OTHER), messages.encode(value))
+        await admin.ask(bucket.key(OTHER), codec.encode(value))
     return await standing(admin)
 
 
@@ -57,7 +57,7 @@ async def standing(admin: Plain) -> dict[str, bytes]:
     return values | created
 
 
-@pytest.mark.parametrize("data", [messages.encode(intent(OTHER, "forged", 2)), b""])
+@pytest.mark.parametrize("data", [codec.encode(intent(OTHER, "forged", 2)), b""])
 async def test_a_nodes_answers_reach_no_stream(stocked: Broker, data: bytes) -> None:
     """Neither another node's key nor the stream API takes what the storage answers to a node."""
     async with administrator(stocked) as admin, plain(stocked, Role.AGENT, NODE) as evil:
@@ -77,7 +77,7 @@ async def test_a_viewers_answers_reach_no_stream(stocked: Broker) -> None:
     """A viewer reads everything and can send what it read to nobody."""
     async with administrator(stocked) as admin, plain(stocked, Role.COMMAND) as evil:
         before = await stand(admin)
-        await admin.ask(INTENT.key("gpu-a_example"), messages.encode(intent(NODE, "forged", 2)))
+        await admin.ask(INTENT.key("gpu-a_example"), codec.encode(intent(NODE, "forged", 2)))
         before = await standing(admin)
         batch = json.dumps({"seq": 1, "batch": 9, "next_by_subj": INTENT.key("*")}).encode()
         for reply in REPLIES:
@@ -105,14 +105,14 @@ async def test_what_lands_on_a_victims_subject_is_not_applied(stocked: Broker) -
         await eventually(lambda: received)
         heard = await witness.heard(INTENT.heard(OTHER))
         key = table.bucket("ledger").key("gpu-a_example")
-        forged = messages.encode(intent(OTHER, "forged", 1 << 62))
+        forged = codec.encode(intent(OTHER, "forged", 1 << 62))
         await evil.ask(key, forged, **{k.replace("-", "_"): v for k, v in FORGED_HEADERS.items()})
         get = f"{permissions.DIRECT_GET}.KV_ledger.{key}"
         await evil.client.publish(get, b"", reply=INTENT.heard(OTHER))
         landed = await eventually(lambda: [m for m in heard if m.data == forged])
         reading: freshness.Reading[Intent] = freshness.Reading(INTENT, OTHER)
         assert reading.offer(landed[0].headers or {}, landed[0].data) is Verdict.FOREIGN
-        await admin.ask(INTENT.key(OTHER), messages.encode(intent(OTHER, "next", 1)))
+        await admin.ask(INTENT.key(OTHER), codec.encode(intent(OTHER, "next", 1)))
         await eventually(lambda: len(received) > 1)
     assert [each.value.mig_config for each in received] == ["true", "next"]
 
@@ -122,6 +122,6 @@ async def test_a_writers_own_forged_headers_do_not_count(stocked: Broker) -> Non
     async with administrator(stocked) as admin, plain(stocked, Role.AGENT, OTHER) as witness:
         heard = await witness.heard(INTENT.heard(OTHER))
         headers = {name.replace("-", "_"): value for name, value in FORGED_HEADERS.items()}
-        await admin.ask(INTENT.key(OTHER), messages.encode(intent(OTHER, "true", 1)), **headers)
+        await admin.ask(INTENT.key(OTHER), codec.encode(intent(OTHER, "true", 1)), **headers)
         message = (await eventually(lambda: heard))[0]
     assert freshness.stored_sequence(message.headers or {}, INTENT, OTHER) == 2

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from shared.bus import logs
-from shared.contract import messages
+from shared.contract import codec, messages
 from shared.contract.facts import Fact, FactKind
 from shared.contract.spans import SpanRecord
 from shared.contract.table import Role
@@ -135,8 +135,8 @@ async def test_entries_wait_for_their_stream_and_the_oldest_are_dropped(broker: 
 async def test_an_entry_that_cannot_be_read_hides_no_other(stocked: Broker) -> None:
     """A newer version's fact is left out, the others are listed."""
     async with administrator(stocked) as admin, opened(stocked, Role.COMMAND) as view:
-        newer = messages.encode(fact(1)).replace(b'"schema":1', b'"schema":2')
-        for data in (newer, b"no JSON", messages.encode(fact(2))):
+        newer = codec.encode(fact(1)).replace(b'"schema":1', b'"schema":2')
+        for data in (newer, b"no JSON", codec.encode(fact(2))):
             await admin.ask("facts.gpu-b.granted", data)
         assert await logs.read_facts(view) == [fact(2)]
 

@@ -6,7 +6,7 @@ import pytest
 
 from shared.bus import connection, ensure, state
 from shared.bus.login import Login
-from shared.contract import messages, permissions, table
+from shared.contract import codec, permissions, table
 from shared.contract.messages import Hold
 from shared.contract.table import Role
 from shared.simulation.broker import Broker
@@ -48,7 +48,7 @@ async def test_a_service_starts_while_nats_is_away_and_joins_later(stocked: Brok
 async def stands(asking: object, reason: str) -> bool:
     """Whether an answer holds this hold."""
     answer = await asking  # type: ignore[misc]  # a coroutine of `Plain.ask`
-    return bool(answer.data) and messages.decode(Hold, answer.data).reason == reason
+    return bool(answer.data) and codec.decode(Hold, answer.data).reason == reason
 
 
 async def test_reconnects_for_ever(stocked: Broker) -> None:

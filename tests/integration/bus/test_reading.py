@@ -12,7 +12,7 @@ import pytest
 from shared.bus import fleet, state
 from shared.bus.connection import Bus
 from shared.bus.session import Ear, Message, Session
-from shared.contract import messages, streams, table
+from shared.contract import codec, streams, table
 from shared.contract.messages import Hold, Intent
 from shared.contract.table import Role
 from shared.simulation.broker import Broker
@@ -75,11 +75,11 @@ async def test_a_value_that_stands_and_each_newer_one_is_handed_on(stocked: Brok
         administrator(stocked) as admin,
         opened(stocked, Role.AGENT, NODE) as bus,
     ):
-        await admin.ask(KEY, messages.encode(intent(NODE, "first", 1)), traceparent="00-aa-bb-01")
+        await admin.ask(KEY, codec.encode(intent(NODE, "first", 1)), traceparent="00-aa-bb-01")
         async with running(state.StateReader(bus, INTENT, NODE, received.append).run()):
             await eventually(lambda: received)
-            await admin.ask(INTENT.key(OTHER), messages.encode(intent(OTHER, "not ours", 1)))
-            await admin.ask(KEY, messages.encode(intent(NODE, "second", 1)))
+            await admin.ask(INTENT.key(OTHER), codec.encode(intent(OTHER, "not ours", 1)))
+            await admin.ask(KEY, codec.encode(intent(NODE, "second", 1)))
             await eventually(lambda: len(received) > 1)
     assert names(received) == ["first", "second"]
     assert [each.traceparent for each in received] == ["00-aa-bb-01", ""]
@@ -94,15 +94,15 @@ async def test_a_refused_write_is_never_seen_by_a_node(stocked: Broker) -> None:
         opened(stocked, Role.ADVERTISER, NODE) as bus,
         running(state.StateReader(bus, INTENT, NODE, received.append).run()),
     ):
-        await controller.ask(KEY, messages.encode(intent(NODE, "first", 1)))
+        await controller.ask(KEY, codec.encode(intent(NODE, "first", 1)))
         await eventually(lambda: received)
-        refused = messages.encode(intent(NODE, "refused", 1))
+        refused = codec.encode(intent(NODE, "refused", 1))
         answer = await controller.ask(KEY, refused, Nats_Expected_Last_Subject_Sequence="999")
         assert b"wrong last sequence" in answer.data
         for scope in ("all", "sub"):
             answer = await controller.ask(KEY, refused, Nats_Rollup=scope)
             assert b"rollup not permitted" in answer.data
-        await controller.ask(KEY, messages.encode(intent(NODE, "second", 1)))
+        await controller.ask(KEY, codec.encode(intent(NODE, "second", 1)))
         await eventually(lambda: len(received) > 1)
     assert names(received) == ["first", "second"]
 
@@ -116,12 +116,12 @@ async def test_a_lagging_get_never_takes_a_node_back(stocked: Broker) -> None:
         administrator(stocked) as admin,
         opened(stocked, Role.AGENT, NODE) as bus,
     ):
-        await admin.ask(KEY, messages.encode(intent(NODE, "first", 1)))
+        await admin.ask(KEY, codec.encode(intent(NODE, "first", 1)))
         behind = LaggingBus(bus, lagging)
         reader = state.StateReader(behind, INTENT, NODE, received.append, look_every=0.05)
         async with running(reader.run()):
             await eventually(lambda: received)
-            await admin.ask(KEY, messages.encode(intent(NODE, "second", 1)))
+            await admin.ask(KEY, codec.encode(intent(NODE, "second", 1)))
             await eventually(lambda: len(received) > 1)
             looks = len(lagging)
             await eventually(lambda: len(lagging) > looks + 2)
@@ -136,12 +136,12 @@ async def test_a_value_that_was_not_heard_comes_with_the_next_look(stocked: Brok
         opened(stocked, Role.AGENT, NODE) as bus,
         running(state.StateReader(bus, INTENT, NODE, received.append, look_every=0.05).run()),
     ):
-        await admin.ask(KEY, messages.encode(intent(NODE, "heard", 1)))
+        await admin.ask(KEY, codec.encode(intent(NODE, "heard", 1)))
         await eventually(lambda: received)
         config = streams.bucket_config(INTENT)
         del config["republish"]
         await admin.ask_json("$JS.API.STREAM.UPDATE.KV_intent", json.dumps(config).encode())
-        await admin.ask(KEY, messages.encode(intent(NODE, "unheard", 1)))
+        await admin.ask(KEY, codec.encode(intent(NODE, "unheard", 1)))
         await eventually(lambda: names(received) == ["heard", "unheard"])
 
 
@@ -151,10 +151,10 @@ async def test_a_value_that_was_not_heard_comes_with_the_next_look(stocked: Brok
         pytest.param(b"not JSON", id="not JSON"),
         pytest.param(b'{"stamp": {"node": "gpu-a.example"}}', id="keys missing"),
         pytest.param(
-            messages.encode(intent(NODE, "newer", 1)).replace(b'"schema":1', b'"schema":2'),
+            codec.encode(intent(NODE, "newer", 1)).replace(b'"schema":1', b'"schema":2'),
             id="a newer schema",
         ),
-        pytest.param(messages.encode(intent(OTHER, "mixed up", 1)), id="about another node"),
+        pytest.param(codec.encode(intent(OTHER, "mixed up", 1)), id="about another node"),
     ],
 )
 async def test_what_cannot_be_read_is_said_once_and_changes_nothing(
@@ -168,11 +168,11 @@ async def test_what_cannot_be_read_is_said_once_and_changes_nothing(
         opened(stocked, Role.AGENT, NODE) as bus,
         running(state.StateReader(bus, INTENT, NODE, received.append, look_every=0.02).run()),
     ):
-        await admin.ask(KEY, messages.encode(intent(NODE, "good", 1)))
+        await admin.ask(KEY, codec.encode(intent(NODE, "good", 1)))
         await eventually(lambda: received)
         await admin.ask(KEY, data)
         await eventually(lambda: "keeps its former value" in caplog.text)
-        await admin.ask(KEY, messages.encode(intent(NODE, "good again", 1)))
+        await admin.ask(KEY, codec.encode(intent(NODE, "good again", 1)))
         await eventually(lambda: len(received) > 1)
     assert names(received) == ["good", "good again"]
     assert caplog.text.count("keeps its former value") == 1
@@ -192,7 +192,7 @@ async def test_a_tombstone_is_ignored(stocked: Broker) -> None:
         ),
     ):
         await admin.ask(KEY, b"")
-        await admin.ask(KEY, messages.encode(intent(NODE, "good", 1)))
+        await admin.ask(KEY, codec.encode(intent(NODE, "good", 1)))
         await eventually(lambda: received and fleets)
     assert names(received) == ["good"]
     assert fleets == [NODE]
@@ -209,11 +209,11 @@ async def test_a_fleet_is_read_page_by_page_and_then_heard(stocked: Broker) -> N
     async with administrator(stocked) as admin, opened(stocked, Role.COMMAND) as view:
         for node in nodes:
             key = HOLD.key(table.node_token(node))
-            await admin.client.publish(key, messages.encode(hold(node, "standing", 1)))
-        await admin.ask(HOLD.key(OTHER), messages.encode(hold(OTHER, "last", 1)))
+            await admin.client.publish(key, codec.encode(hold(node, "standing", 1)))
+        await admin.ask(HOLD.key(OTHER), codec.encode(hold(OTHER, "last", 1)))
         reader: fleet.FleetReader[Hold] = fleet.FleetReader(view, HOLD, on_value)
         async with running(reader.run()):
             await reader.looked.wait()
             assert seen == {node: ["standing"] for node in nodes} | {OTHER: ["last"]}
-            await admin.ask(HOLD.key("node-7_example"), messages.encode(hold(nodes[7], "new", 1)))
+            await admin.ask(HOLD.key("node-7_example"), codec.encode(hold(nodes[7], "new", 1)))
             await eventually(lambda: seen[nodes[7]] == ["standing", "new"])

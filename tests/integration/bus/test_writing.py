@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.bus import ensure, fleet, state
-from shared.contract import messages, permissions, streams, table
+from shared.contract import codec, permissions, streams, table
 from shared.contract.messages import Hold, Intent, Ledger
 from shared.contract.table import Role
 from shared.simulation.broker import Broker
@@ -34,7 +34,7 @@ KEY = HOLD.key("gpu-a_example")
 async def standing(admin: Plain, key: str = KEY) -> Hold | None:
     """The hold that stands under a key."""
     answer = await admin.ask(f"{permissions.DIRECT_GET}.{HOLD.stream}.{key}")
-    return messages.decode(Hold, answer.data) if answer.data else None
+    return codec.decode(Hold, answer.data) if answer.data else None
 
 
 async def reason(admin: Plain, key: str = KEY) -> str:
@@ -120,7 +120,7 @@ async def test_a_displaced_value_is_put_back(
         async with running(writer.run()):
             writer.put(hold(NODE, "ours"))
             await eventually(lambda: standing(admin))
-            await admin.ask(KEY, messages.encode(hold(NODE, "theirs", 1)))
+            await admin.ask(KEY, codec.encode(hold(NODE, "theirs", 1)))
             await eventually(lambda: reason_is(admin, "ours"))
     assert caplog.text.count("another writer's value") == 1
 
@@ -170,7 +170,7 @@ async def test_a_store_that_went_back_is_a_new_store(stocked: Broker) -> None:
     async with administrator(stocked) as admin, opened(stocked, Role.CONTROLLER) as controller:
         before = await ensure.ensure_streams(controller)
         for number in range(3):
-            await admin.ask(KEY, messages.encode(hold(NODE, str(number), 1)))
+            await admin.ask(KEY, codec.encode(hold(NODE, str(number), 1)))
         assert await ensure.ensure_streams(controller) == before
         await admin.ask(f"$JS.API.STREAM.DELETE.{HOLD.stream}")
         await make_without_store(admin)
@@ -190,7 +190,7 @@ async def test_a_stream_that_somebody_changed_is_mended(stocked: Broker) -> None
     """What differs from the contract is set right, and nothing stored is lost."""
     config = streams.bucket_config(HOLD) | {"max_msgs_per_subject": 5, "description": "theirs"}
     async with administrator(stocked) as admin, opened(stocked, Role.CONTROLLER) as controller:
-        await admin.ask(KEY, messages.encode(hold(NODE, "kept", 1)))
+        await admin.ask(KEY, codec.encode(hold(NODE, "kept", 1)))
         name = f"$JS.API.STREAM.UPDATE.{HOLD.stream}"
         assert "error" not in await admin.ask_json(name, json.dumps(config).encode())
         await ensure.ensure_streams(controller)
@@ -202,7 +202,7 @@ async def test_a_stream_that_somebody_changed_is_mended(stocked: Broker) -> None
 async def test_nothing_stored_can_be_deleted_or_purged(stocked: Broker) -> None:
     """The streams themselves say no, even to somebody with all rights."""
     async with administrator(stocked) as admin:
-        await admin.ask(KEY, messages.encode(hold(NODE, "kept", 1)))
+        await admin.ask(KEY, codec.encode(hold(NODE, "kept", 1)))
         for call, body in (("MSG.DELETE", b'{"seq": 2}'), ("PURGE", b"{}")):
             answer = await admin.ask_json(f"$JS.API.STREAM.{call}.{HOLD.stream}", body)
             assert "error" in answer
@@ -233,7 +233,7 @@ async def test_a_value_above_the_limit_is_refused_with_a_sentence(
 async def test_the_largest_value_fits(stocked: Broker) -> None:
     """A value at the limit passes the server, the stream, the republished copy and the get."""
     received: list[state.Received[Hold]] = []
-    room = HOLD.max_value_bytes - len(messages.encode(hold(NODE, "", 10**18)))
+    room = HOLD.max_value_bytes - len(codec.encode(hold(NODE, "", 10**18)))
     async with (
         opened(stocked, Role.AGENT, NODE) as agent,
         opened(stocked, Role.ALLOCATOR, NODE) as allocator,

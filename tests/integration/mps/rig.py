@@ -15,7 +15,7 @@ import pytest
 from services.reconfigurer.mps import app
 from services.reconfigurer.mps.daemon import Daemon
 from services.reconfigurer.mps.settings import MpsSettings
-from shared.contract import messages, mps
+from shared.contract import codec, mps
 from shared.contract.generation import Generation
 from shared.contract.messages import Inventory
 from shared.contract.mps import DaemonState, HeldForm, HeldForms, MpsDaemon, MpsState
@@ -98,7 +98,7 @@ class Node:
         saved = await files.Store(self.run_dir / mps.STATE_FILE, kind=mps.STATE_KIND).read()
         if saved is None:
             return None
-        state = await asyncio.to_thread(messages.decode, MpsState, saved.payload)
+        state = await asyncio.to_thread(codec.decode, MpsState, saved.payload)
         uuid = self.gpus[index].uuid
         return next((each for each in state.daemons if each.gpu_uuid == uuid), None)
 
@@ -136,7 +136,7 @@ class Node:
         return found
 
     async def _write(self, name: str, kind: str, message: object) -> None:
-        payload = await asyncio.to_thread(messages.encode, message)
+        payload = await asyncio.to_thread(codec.encode, message)
         await files.Store(self.run_dir / name, kind=kind).write(payload, BOOT)
 
 

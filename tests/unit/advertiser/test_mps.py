@@ -9,7 +9,7 @@ import pathlib
 import pytest
 
 from services.advertiser import inventory, mps, mps_report
-from shared.contract import messages
+from shared.contract import codec
 from shared.contract import mps as mps_files
 from shared.contract.facts import FactKind
 from shared.contract.messages import Inventory
@@ -134,7 +134,7 @@ async def test_the_report_of_a_living_and_of_a_killed_service(tmp_path: pathlib.
     assert await reader.read() == mps.NOTHING
     store = files.Store(tmp_path / mps_files.STATE_FILE, kind=mps_files.STATE_KIND)
     state = MpsState(daemons=(READY,))
-    await store.write(await asyncio.to_thread(messages.encode, state), "boot-1")
+    await store.write(await asyncio.to_thread(codec.encode, state), "boot-1")
     async with locks.ServingLock(tmp_path / mps_files.LOCK_FILE):
         assert await reader.read() == mps.Report(state, serving=True)
     assert await reader.read() == mps.Report(state, serving=False)

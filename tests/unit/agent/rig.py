@@ -14,7 +14,7 @@ from services.reconfigurer.agent import executor, journal, looking, loop
 from services.reconfigurer.agent.memory import Memory
 from services.reconfigurer.agent.view import Limits, Outcome
 from shared.bus.state import Received
-from shared.contract import messages
+from shared.contract import codec
 from shared.contract.generation import Generation
 from shared.contract.messages import (
     Hold,
@@ -48,7 +48,7 @@ from tests.support.eventually import eventually
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 SECOND = 1_000_000_000
-messages.prepare((Memory,))  # as the service does before its loop runs
+codec.prepare((Memory,))  # as the service does before its loop runs
 catalogue.models()  # read from its file before a loop runs
 
 

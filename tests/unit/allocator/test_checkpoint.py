@@ -7,7 +7,7 @@ import pathlib
 from services.allocator import checkpoint, ledger
 from services.allocator.checkpoint import Memory
 from services.allocator.ledger import State
-from shared.contract import messages
+from shared.contract import codec
 from shared.contract.messages import Hold
 from tests.support import hardware, slots
 from tests.support.running import running
@@ -25,8 +25,8 @@ def full_state() -> State:
 def test_a_state_comes_back_as_it_was() -> None:
     """All but the last List's time, which is another process's."""
     state = full_state()
-    payload = messages.encode(checkpoint.remember(state, noted=0))
-    memory = messages.decode(Memory, payload)
+    payload = codec.encode(checkpoint.remember(state, noted=0))
+    memory = codec.decode(Memory, payload)
     back = checkpoint.recall(memory, same_boot=True, now_ns=9 * SECOND)
     assert back == ledger.restored(state, 9 * SECOND)
     assert back.confirmed

@@ -12,7 +12,7 @@ import pytest
 from services.allocator import account, checkpoint, forms, grant, held, ledger, standing
 from services.allocator.ledger import State
 from services.allocator.settings import AllocatorSettings
-from shared.contract import messages, mps
+from shared.contract import codec, mps
 from shared.contract.generation import Generation
 from shared.contract.messages import Inventory
 from shared.contract.mps import DaemonState, HeldForm, HeldForms, MpsDaemon
@@ -146,10 +146,10 @@ def test_the_form_outlives_the_process() -> None:
     """A grant on disk says how it began; one of an older version is taken as offered."""
     state = ledger.allocated(slots.state_of(seen(MPS, READY)), GPU, ["GPU-a::0"], SECOND).state
     memory = checkpoint.remember(state, 1)
-    again = messages.decode(checkpoint.Memory, messages.encode(memory))
+    again = codec.decode(checkpoint.Memory, codec.encode(memory))
     assert again.grants[0].strategy is Strategy.MPS
-    older = messages.encode(memory).replace(b',"strategy":"mps"}', b"}")
-    assert messages.decode(checkpoint.Memory, older).grants[0].strategy is None
+    older = codec.encode(memory).replace(b',"strategy":"mps"}', b"}")
+    assert codec.decode(checkpoint.Memory, older).grants[0].strategy is None
 
 
 def test_the_forms_in_which_gpus_are_held() -> None:
@@ -179,4 +179,4 @@ async def test_the_forms_are_written_when_they_change(tmp_path: pathlib.Path) ->
     await file.tell(dataclasses.replace(first, generation=Generation(1, 2)))
     saved = await files.Store(tmp_path / mps.HELD_FILE, kind=mps.HELD_KIND).read()
     assert saved is not None
-    assert messages.decode(HeldForms, saved.payload).generation == Generation(1, 2)
+    assert codec.decode(HeldForms, saved.payload).generation == Generation(1, 2)

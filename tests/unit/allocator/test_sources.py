@@ -8,7 +8,7 @@ import pathlib
 from services.allocator import sources
 from services.allocator.sources import Choice
 from shared.bus.state import Received
-from shared.contract import messages
+from shared.contract import codec, messages
 from shared.contract.messages import Inventory
 from shared.runtime import files
 from tests.support import slots
@@ -51,7 +51,7 @@ class Advertiser:
         self.taken.append((inventory, confirmed))
 
     async def write(self, inventory: Inventory, boot_id: str = "boot-1") -> None:
-        await self._store.write(messages.encode(inventory), boot_id)
+        await self._store.write(codec.encode(inventory), boot_id)
 
     def tell(self, inventory: Inventory) -> None:
         self.sources.heard(Received(inventory, "", len(self.taken)))

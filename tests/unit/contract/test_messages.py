@@ -12,7 +12,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from shared.contract import messages, table
+from shared.contract import codec, table
+from shared.contract.codec import UnreadableError
 from shared.contract.facts import Fact
 from shared.contract.generation import Generation
 from shared.contract.messages import (
@@ -24,7 +25,6 @@ from shared.contract.messages import (
     LedgerRow,
     Progress,
     Stamp,
-    UnreadableError,
 )
 from shared.contract.spans import SpanRecord, Spans
 from shared.contract.usage import Usage
@@ -67,10 +67,10 @@ def some(kind: type[Any]) -> st.SearchStrategy[Any]:
 def test_a_message_comes_back_as_it_was(kind: type[Any], data: st.DataObject) -> None:
     """Decoding what was encoded gives an equal message, and equal bytes again."""
     message = data.draw(some(kind))
-    written = messages.encode(message)
-    read = messages.decode(kind, written)
+    written = codec.encode(message)
+    read = codec.decode(kind, written)
     assert read == message
-    assert messages.encode(read) == written
+    assert codec.encode(read) == written
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -79,10 +79,10 @@ def test_a_message_comes_back_as_it_was(kind: type[Any], data: st.DataObject) ->
 def test_unknown_keys_are_tolerated(kind: type[Any], data: st.DataObject) -> None:
     """A newer writer may say more, at the top and inside the stamp."""
     message = data.draw(some(kind))
-    body = json.loads(messages.encode(message))
+    body = json.loads(codec.encode(message))
     body["of_a_later_version"] = {"x": 1}
     body["stamp"]["of_a_later_version"] = 1
-    assert messages.decode(kind, json.dumps(body).encode()) == message
+    assert codec.decode(kind, json.dumps(body).encode()) == message
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,14 +95,14 @@ def test_a_newer_schema_is_refused(kind: type[Any], data: st.DataObject) -> None
         message, stamp=dataclasses.replace(message.stamp, schema=SCHEMA + 1)
     )
     with pytest.raises(UnreadableError, match="update slicewire on this side"):
-        messages.decode(kind, messages.encode(newer))
+        codec.decode(kind, codec.encode(newer))
 
 
 @pytest.mark.parametrize("data", [b"", b"no JSON", b"[]", b"{}", b'{"stamp": {"node": "x"}}'])
 def test_what_is_no_message_is_said_to_be_none(data: bytes) -> None:
     """The error names the kind and the place."""
     with pytest.raises(UnreadableError, match=r"^Hold: "):
-        messages.decode(Hold, data)
+        codec.decode(Hold, data)
 
 
 def ledger(held: int) -> Ledger:
@@ -127,31 +127,29 @@ def ledger(held: int) -> Ledger:
 def test_a_ledger_of_all_ids_fits_the_bus_and_comes_back() -> None:
     """One resource may have 20,000 ids, and pods may hold them all."""
     full = ledger(20_000)
-    written = messages.encode(full)
+    written = codec.encode(full)
     assert len(written) < table.MAX_PAYLOAD_BYTES - table.HEADER_ROOM_BYTES
-    assert written == messages.encode(full)
-    assert messages.decode(Ledger, written) == full
+    assert written == codec.encode(full)
+    assert codec.decode(Ledger, written) == full
 
 
 def test_only_large_messages_are_packed() -> None:
     """People read the others with the tools of NATS."""
-    assert messages.encode(ledger(100)).startswith(b"{")
+    assert codec.encode(ledger(100)).startswith(b"{")
 
 
 @pytest.mark.parametrize(
     ("data", "part"),
     [
-        pytest.param(messages.encode(ledger(5_000))[:-9], "cut off", id="cut off"),
+        pytest.param(codec.encode(ledger(5_000))[:-9], "cut off", id="cut off"),
         pytest.param(b"\x1f\x8bno gzip", "cannot be unpacked", id="no gzip"),
-        pytest.param(
-            gzip.compress(b" " * (messages.MOST_BYTES + 1)), "larger than", id="too large"
-        ),
+        pytest.param(gzip.compress(b" " * (codec.MOST_BYTES + 1)), "larger than", id="too large"),
     ],
 )
 def test_a_pack_that_cannot_be_opened_is_no_message(data: bytes, part: str) -> None:
     """Nor may a small one fill the reader's memory."""
     with pytest.raises(UnreadableError, match=part):
-        messages.decode(Ledger, data)
+        codec.decode(Ledger, data)
 
 
 def test_the_table_has_every_message() -> None:
