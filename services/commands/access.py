@@ -77,6 +77,12 @@ class Parser(argparse.ArgumentParser):
         self._json = "-ojson" in argv or ("-o", "json") in itertools.pairwise(argv)
         return self.parse_args(argv)
 
+    def check_pod(self, key: str, what: str) -> None:
+        """End with status 2 where a pod is not written as `namespace/name`."""
+        namespace, _, name = key.partition("/")
+        if not namespace or not name or "/" in name:
+            self.refuse(f"{what} is {key!r}: write namespace/name")
+
     def refuse(self, sentence: str) -> NoReturn:
         """End with status 2: the call itself is wrong."""
         self.error(sentence)
@@ -210,5 +216,6 @@ async def until_told(work: Callable[[], Awaitable[int]]) -> int:
 
 
 def print_json(form: Mapping[str, Any]) -> None:
-    """Print the one JSON object that standard output gets."""
-    print(json.dumps(form, ensure_ascii=False))
+    """Print the one JSON object that standard output gets, in whatever encoding that has."""
+    readable = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(form, ensure_ascii=not readable))

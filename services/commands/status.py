@@ -32,6 +32,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_bus(os.environ)
     arguments = parser.read(argv)
     json = arguments.output == "json"
+    if arguments.node == "":
+        parser.refuse("an empty name was given: is a variable of your shell not set?")
     if arguments.watch and json:
         parser.refuse("--watch is for people: programs ask for one object as often as they want")
     work = follow if arguments.watch else show

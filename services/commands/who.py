@@ -28,8 +28,10 @@ def main(argv: Sequence[str]) -> int:
     about.add_argument("--node", metavar="NODE", help="a node")
     parser.add_bus(os.environ)
     arguments = parser.read(argv)
-    if arguments.pod is not None and arguments.pod.count("/") != 1:
-        parser.refuse(f"--pod is {arguments.pod!r}: write namespace/name")
+    if arguments.pod is not None:
+        parser.check_pod(arguments.pod, "--pod")
+    if "" in (arguments.gpu, arguments.node):
+        parser.refuse("an empty name was given: is a variable of your shell not set?")
     return access.run(lambda: show(arguments), "who", json=arguments.output == "json")
 
 

@@ -29,8 +29,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("pod", metavar="NAMESPACE/NAME", help="a pod")
     parser.add_bus(os.environ)
     arguments = parser.read(argv)
-    if not all(arguments.pod.partition("/")) or arguments.pod.count("/") != 1:
-        parser.refuse(f"{arguments.pod!r} is no pod: write namespace/name")
+    parser.check_pod(arguments.pod, "the pod")
     return access.run(lambda: show(arguments), "why", json=arguments.output == "json")
 
 

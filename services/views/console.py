@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
@@ -28,7 +29,12 @@ PLAIN_MARKS = Marks("ok", "NO", "->", bars.PLAIN_SIGNS, ("|- ", "`- ", "|  ", " 
 
 
 def open_console(file: TextIO) -> Console:
-    """A console on `file`; colours only on a terminal that wants them (NO_COLOR is honoured)."""
+    """A console on `file`; colours only on a terminal that wants them (NO_COLOR is honoured).
+
+    What users wrote may have letters that the file's encoding has not: these are escaped.
+    """
+    if isinstance(file, io.TextIOWrapper):
+        file.reconfigure(errors="backslashreplace")
     return Console(file=file, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 

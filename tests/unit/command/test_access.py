@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -10,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from services.commands import plan, rehearse, status, trace, who
+from services.commands import plan, rehearse, status, trace, who, why
+from services.views import console as view
 
 NOBODY = ("--bus-url", "nats://127.0.0.1:1")
 PROBLEM = {"path", "line", "column", "message", "suggestion"}
@@ -26,6 +29,11 @@ Main = Callable[[Sequence[str]], int]
         pytest.param(status.main, ("--nope",), id="status: unknown option"),
         pytest.param(who.main, (), id="who: of whom?"),
         pytest.param(who.main, ("--pod", "a"), id="who: no pod's name"),
+        pytest.param(who.main, ("--pod", "/a"), id="who: no namespace"),
+        pytest.param(who.main, ("--node", ""), id="who: no node's name"),
+        pytest.param(why.main, ("a/b/c",), id="why: no pod's name"),
+        pytest.param(why.main, ("a/",), id="why: half a pod's name"),
+        pytest.param(status.main, ("",), id="status: no node's name"),
         pytest.param(trace.main, ("--last", "a"), id="trace: which?"),
     ],
 )
@@ -42,6 +50,35 @@ def test_a_wrong_call(
     (error,) = refused["errors"]
     assert (refused["ok"], error.keys()) == (False, PROBLEM)
     assert error["message"] in said.err
+
+
+def test_letters_that_the_terminal_has_not_are_escaped(tmp_path: pathlib.Path) -> None:
+    """A user's ü ends neither a table nor an object where the locale knows ASCII only."""
+    text = tmp_path / "text.yaml"
+    text.write_text('version: v1\nsharing: {timeSlicing: {resources: [{name: "gpü"}]}}\n', "utf-8")
+    words = ("plan", "--sharing", str(text), "--gpus", "t4=1", "-o", "json")
+    answer = _ascii(*words)
+    assert any("gpü" in each["message"] for each in json.loads(answer.stdout)["errors"])
+    assert (answer.returncode, "Traceback" in answer.stderr) == (1, False)
+
+
+def test_what_people_read_is_escaped_as_well() -> None:
+    """Lines of a table go through one console."""
+    said = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    view.open_console(said).print("config gpü")
+    said.seek(0)
+    assert said.read() == "config gp\\xfc\n"
+
+
+def _ascii(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command whose output is ASCII."""
+    return subprocess.run(
+        (sys.executable, "-m", "services.cli", *words),
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_a_wrong_call_without_json_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
