@@ -22,9 +22,9 @@ WIDTHS = {  # of columns in pixels, for what stands in them; the others share wh
     "Profile": 100,
     "Slot": 350,
     "Slots": 80,
-    "Times": 80,
+    "Times": 70,
     "UUID": 330,
-    "XID": 60,
+    "XID": 50,
 }
 COLOURS = {  # of slot states, the same on each page
     "free": "green",

@@ -159,7 +159,7 @@ SHARED = Row(
         Panel(
             title="Shared GPUs, by number of holders",
             kind=Kind.BARS,
-            width=12,
+            width=11,
             says="How many pods meet on a GPU that is cut into slots.",
             queries=(
                 Query(
@@ -171,7 +171,7 @@ SHARED = Row(
         Panel(
             title="Use that nobody holds, by GPU",
             kind=Kind.TABLE,
-            width=12,
+            width=13,
             says="Processes that belong to no container with a slot: they take from those who hold"
             " one.",
             columns={"node": "Node", "uuid": "UUID"},
