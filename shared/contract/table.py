@@ -177,8 +177,8 @@ def node_token(node: str) -> str:
 
 
 def node_of_token(token: str) -> str:
-    """The node's name behind a subject token."""
-    return token.replace("_", ".")
+    """The node's name behind a subject token; the controller's place stands for itself."""
+    return token if token == CONTROLLER_PLACE else token.replace("_", ".")
 
 
 def reads(role: Role) -> tuple[Bucket, ...]:

@@ -29,6 +29,11 @@ def test_a_nodes_name_and_its_token_are_one_to_one(node: str) -> None:
     assert token not in (table.STORE_KEY, table.CONTROLLER_PLACE)
 
 
+def test_the_controllers_place_is_no_nodes_name() -> None:
+    """Written about, as where its value of all waiting pods is refused, it stays what it is."""
+    assert table.node_of_token(table.node_token(table.CONTROLLER_PLACE)) == table.CONTROLLER_PLACE
+
+
 @pytest.mark.parametrize("bucket", BUCKETS)
 def test_a_bucket_keeps_one_value_a_key_and_cannot_be_emptied(bucket: Bucket) -> None:
     """And republishes what it has stored, from all keys to all subjects that are listened to."""
