@@ -76,30 +76,8 @@ class Term:
         )
         self._meters = process.telemetry.meters
         self._durations = durations.Durations(self._fleet, self._meters)
-        self._resolver = resolver.Resolver(
-            self._fleet,
-            settings.choice,
-            resolver.Outlets(
-                publish=self._publish,
-                begun=self._durations.begun,
-                say=self._events.say,
-                want=self._patches.want,
-            ),
-            process.telemetry,
-            bus.writer,
-            mig=resolver.Mig(settings.mig_default, settings.mig_policy),
-        )
-        self._drain = drain.Drain(
-            process.api,
-            self._fleet,
-            settings.drain,
-            drain.Outlets(
-                publish=self._standing.publish,
-                say=self._events.say,
-                told=self._told,
-            ),
-            process.telemetry,
-        )
+        self._resolver = self._made_resolver(process)
+        self._drain = self._made_drain(process)
         self._config_feed, self._mig_feed = (
             feeds.config_map_feed(settings.namespace, name)
             for name in (settings.config_map, settings.mig_config_map)
@@ -118,6 +96,35 @@ class Term:
         self._facts = facts.Facts(bus, self._fleet.nodes, self._events.say)
         self._waiting = watching.Watching(
             process.api, bus, self._fleet, self._events.say, settings.waiting_event_seconds
+        )
+
+    def _made_resolver(self, process: Process) -> resolver.Resolver:
+        settings = process.settings
+        return resolver.Resolver(
+            self._fleet,
+            settings.choice,
+            resolver.Outlets(
+                publish=self._publish,
+                begun=self._durations.begun,
+                say=self._events.say,
+                want=self._patches.want,
+            ),
+            process.telemetry,
+            process.bus.writer,
+            mig=resolver.Mig(settings.mig_default, settings.mig_policy),
+        )
+
+    def _made_drain(self, process: Process) -> drain.Drain:
+        return drain.Drain(
+            process.api,
+            self._fleet,
+            process.settings.drain,
+            drain.Outlets(
+                publish=self._standing.publish,
+                say=self._events.say,
+                told=self._told,
+            ),
+            process.telemetry,
         )
 
     async def run(self, transitions: int) -> None:
