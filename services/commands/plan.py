@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from services.commands import access, plan_choice, plan_gpus, plan_holders, plan_mig, plan_state
 from services.views import console as view
-from services.views import planned, planned_lines
+from services.views import page, planned, planned_lines
 from shared.domain.errors import Place, Problem, RefusedError
 from shared.domain.sharing import SharingConfig, SourceKind
 from shared.sharing import load, manifest, select, shares
@@ -62,7 +62,9 @@ def _answer(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         access.print_json(planned.form(plan))
     else:
-        planned_lines.write(plan, view.open_console(sys.stdout))
+        console = view.open_console(sys.stdout)
+        for line in planned_lines.draw(plan, page.of(console)):
+            console.print(line)
     return 0
 
 

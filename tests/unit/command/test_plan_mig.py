@@ -203,7 +203,7 @@ def test_people_see_layouts_as_bars_of_slices(
     assert shown[2] == (
         "  after   [               +4g.40gb               ][     +2g.20gb     ]...................."
     )
-    assert shown[3] == "  unused: 20736 MiB, 1 slices, 14 SMs"
+    assert shown[3] == "  unused: 20736 MiB, 1 slice, 14 SMs"
     assert "evicts   team/serve" in shown
 
 
@@ -213,3 +213,23 @@ def test_a_text_without_a_name_is_a_wrong_call(capsys: pytest.CaptureFixture[str
         plan.main(["--sharing", "x", "--gpus", "t4", "--mig", "y"])
     assert ended.value.code == 2
     assert "--mig needs --mig-config" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("name", ["sevenths", "half", "off"])
+def test_a_picture_fits_the_terminal(
+    columns: int,
+    name: str,
+    files: Callable[..., list[str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Layouts before and after stand above each other, and are not wrapped into nonsense."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert plan.main(files("a100-80gb=2,t4=1", name)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    pictures = [line for line in lines if "=" not in line]  # labels stay whole: people copy them
+    assert max(map(len, pictures)) <= columns
+    before, after = (next(line for line in lines if word in line) for word in ("before", "after"))
+    assert before.index("[") == 10
+    assert len(before) == len(after)
