@@ -6,10 +6,11 @@ write with strategic patches. A server that is away is waited for, as the real o
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -118,30 +119,38 @@ class ApiClient:
         return await self._call("DELETE", path, body)
 
     async def text(self, path: str) -> str:
-        """Read what is no object: what a pod shows by way of the API server."""
-        async with self._open().get(self._url + path) as answer:
-            text = await answer.text()
-            if answer.status != 200:
-                raise ApiRefusedError("GET", path, {"code": answer.status, "message": text})
-            return text
+        """Read what is no object: what a pod shows by way of the API server.
+
+        Raises:
+            ApiRefusedError: there is no such page, or nobody to show it.
+            OSError: the server is away.
+        """
+        with _away_is_an_os_error():
+            async with self._open().get(self._url + path) as answer:
+                status, text = answer.status, await answer.text()
+        if status != 200:
+            raise ApiRefusedError("GET", path, {"code": status, "message": text})
+        return text
 
     async def run(self, pod: str, command: Sequence[str], container: str) -> str:
         """Run a command in a container of the pod at this path; return what it printed.
 
         Raises:
-            CommandFailedError: it ended with another status than 0.
+            CommandFailedError: it ended with another status than 0, or nobody knows how.
             ApiRefusedError: it was not started.
+            OSError: the server is away.
         """
         query = [*(("command", word) for word in command), ("container", container)]
         query += [("stdout", "true"), ("stderr", "true")]
         printed = dict.fromkeys(_Channel, b"")
         try:
-            async with self._open().ws_connect(
-                f"{self._url}{pod}/exec", params=query, protocols=(_EXEC,), max_msg_size=0
-            ) as socket:
-                async for message in socket:
-                    if message.data:
-                        printed[_Channel(message.data[0])] += message.data[1:]
+            with _away_is_an_os_error():
+                async with self._open().ws_connect(
+                    f"{self._url}{pod}/exec", params=query, protocols=(_EXEC,), max_msg_size=0
+                ) as socket:
+                    async for message in socket:
+                        if message.type is aiohttp.WSMsgType.BINARY and message.data:
+                            printed[_Channel(message.data[0])] += message.data[1:]
         except aiohttp.WSServerHandshakeError as error:
             status = {"code": error.status, "message": error.message}
             raise ApiRefusedError("GET", f"{pod}/exec", status) from error
@@ -214,6 +223,15 @@ class ApiClient:
         if self._session is None:
             raise RuntimeError("use ApiClient as an async context manager")
         return self._session
+
+
+@contextlib.contextmanager
+def _away_is_an_os_error() -> Iterator[None]:
+    """Have one kind of error for a server that is away; aiohttp has some that are no OSError."""
+    try:
+        yield
+    except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError) as error:
+        raise ConnectionError(f"the connection was lost: {error}") from error
 
 
 def _differences(known: Mapping[str, Object], items: list[Object]) -> list[Change]:
