@@ -14,8 +14,6 @@ from services.rehearsal.story import Node, Story
 from shared.simulation.gpu import catalogue
 from shared.simulation.kube.api_client import ApiClient
 
-HELM = "helm upgrade --reuse-values --set"
-
 
 async def check(story: Story, api: ApiClient, seen: Seen, parts: Parts) -> None:
     """Look for everything that a story counts on.
@@ -47,7 +45,7 @@ def wrong_gpus(node: Node, said: Mapping[str, Any]) -> Iterator[str]:
     found = [_model(gpu["model"]) for gpu in said.get("gpus", ())]
     if wanted != found:
         spelt = "\\,".join(wanted)  # for helm, a comma ends a value
-        hint = f"{HELM} 'simulation.gpus={spelt}' makes them of simulated ones"
+        hint = f"--set 'simulation.gpus={spelt}' at the chart's installation makes such ones"
         has = ", ".join(found) or "none"
         yield f"{node.name} needs the GPUs {', '.join(wanted)} and has {has} ({hint})"
 

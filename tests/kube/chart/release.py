@@ -20,11 +20,11 @@ from tests.kube.image import build
 from tests.kube.processes import ClusterError
 from tests.kube.real_kubelet import RealKubelet, RealNode
 from tests.support.eventually import eventually
+from tests.support.node_view import GPU
 
 CHART = build.ROOT / "deploy" / "chart"
 RELEASE = NAMESPACE = "slicewire"
-PARTS = ("controller", "allocator", "nats", "simulator")
-CONTROLLER, ALLOCATOR, BUS, SIMULATOR = (f"{RELEASE}-{part}" for part in PARTS)
+ALLOCATOR, BUS = (f"{RELEASE}-{part}" for part in ("allocator", "nats"))
 GPUS = ",".join(ours.GPUS)
 COMPONENT, INSTANCE = "app.kubernetes.io/component", "app.kubernetes.io/instance"
 NATS = "slicewire.test/nats:test"
@@ -32,6 +32,8 @@ SERVER = pathlib.Path(sys.executable).with_name("nats-server")
 PATIENCE_S = 180
 WAITS = ("--wait", "--timeout", f"{PATIENCE_S}s")
 TEXT = ours.text(4)
+WHOLE = "all-disabled"  # the layout
+MIG = "nvidia.com/mig-"
 SLOTS = (8, 8)  # of each node, by that text
 LEASE_S = 5  # a leader that has crashed is waited for so long; the chart says 15
 
@@ -119,14 +121,10 @@ class Release:
         """Change values, and wait until every pod is the new one."""
         await self.helm("upgrade", RELEASE, str(CHART), *WAITS, given=values(**more))
 
-    async def simulate(self, gpus: str) -> None:
-        """Have these simulated GPUs on each node, and no pods but ours."""
+    async def empty(self) -> None:
+        """Have no pods but ours."""
         everything = ("pods", "--all", "--namespace", "default", "--force", "--grace-period", "0")
         await asyncio.to_thread(self.cluster.kubectl, "delete", *everything)
-        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/{SIMULATOR}"
-        (container,) = (await self.api.get(path))["spec"]["template"]["spec"]["containers"]
-        if f"--gpus={gpus}" not in container["args"]:
-            await self.upgrade(simulation={"enabled": True, "gpus": gpus})
 
     async def command(self, *words: str) -> str:
         """Run our command as people do, in a controller's pod, whichever answers.
@@ -198,8 +196,25 @@ class Release:
 
         await eventually(is_so, within=PATIENCE_S)
 
+    async def make_whole(self, node: RealNode) -> None:
+        """Have a node's GPUs without MIG, and nobody who asks for a layout."""
+        labels = (await self.api.get(paths.node(node.name)))["metadata"]["labels"]
+        if names.MIG_CONFIG_LABEL in labels:
+            await self.cut(node, WHOLE)
+            await eventually(lambda: self._is_whole(node), within=PATIENCE_S)
+            await self.until_cut(node)
+            await self.cut(node, None)
+
+    async def _is_whole(self, node: RealNode) -> bool:
+        allocatable = (await self.api.get(paths.node(node.name)))["status"]["allocatable"]
+        offers = {name for name, count in allocatable.items() if count != "0"}
+        return GPU in offers and not any(name.startswith(MIG) for name in offers)
+
     async def begin(self) -> None:
-        """Have no pods but ours, and the first GPUs and text on every node."""
-        await self.simulate(GPUS)
+        """Have no pods but ours, whole GPUs, and the first text on every node."""
+        await self.empty()
+        await self.kubectl("delete", "poddisruptionbudget", "--all", namespace="default")
+        for node in self.nodes:
+            await self.make_whole(node)
         await self.share(TEXT)
         await self.until_counts(*[SLOTS] * len(self.nodes))

@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 from tests.support.node_view import GPU
 from tests.support.one_node import pod_object
 
-LAYOUT, WHOLE = "all-1g.10gb", "all-disabled"
+LAYOUT = "all-1g.10gb"
 CUT = (14, 14)  # seven instances of each of two GPUs, unshared
 MIXED = "version: v1\nflags: {migStrategy: mixed}\n"
 SLICES = "nvidia.com/mig-1g.10gb"
@@ -49,7 +49,8 @@ async def test_u071_a_node_that_an_administrator_cordoned_stays_cordoned(release
     assert await _unschedulable(release, node)
     await release.agrees()
     await release.kubectl("uncordon", node.name)
-    await _whole_again(release, node)
+    await release.make_whole(node)
+    await release.until_counts((2, 2), (2, 2))
 
 
 async def test_u069_only_the_pod_whose_gpu_is_cut_has_to_go_and_not_against_its_budget(
@@ -78,7 +79,8 @@ async def test_u069_only_the_pod_whose_gpu_is_cut_has_to_go_and_not_against_its_
     assert not await _unschedulable(release, node)
     assert await ours.restarts(node, "elsewhere", "plain") == [0, 0]
     await release.until_counts((2, 2), (0, 0))
-    await _whole_again(release, node)
+    await release.make_whole(node)
+    await release.until_counts((2, 2), (2, 2))
 
 
 async def test_a_change_is_finished_by_the_controllers_successor(release: Release) -> None:
@@ -101,17 +103,10 @@ async def test_a_change_is_finished_by_the_controllers_successor(release: Releas
     await release.until_cut(node)
     await node.until_counts(CUT, SLICES)
     await release.agrees()
-    await _whole_again(release, node)
+    await release.make_whole(node)
+    await release.until_counts((2, 2), (2, 2))
     await release.share(ours.text(4))
     await release.until_counts(SLOTS, SLOTS)
-
-
-async def _whole_again(release: Release, node: RealNode) -> None:
-    await release.cut(node, WHOLE)
-    await node.until_counts((2, 2))
-    await release.until_cut(node)
-    await release.agrees()
-    await release.cut(node, None)
 
 
 async def _unschedulable(release: Release, node: RealNode) -> bool:

@@ -10,12 +10,9 @@ from typing import Any
 
 import pytest
 
-from services.rehearsal import language
 from shared.contract import names
-from shared.simulation.kube.api_client import ApiClient
 from tests.kube import images
 from tests.kube.chart.release import NAMESPACE, TEXT, Release
-from tests.kube.cluster import Cluster
 from tests.kube.image import build
 
 EXAMPLES = build.ROOT / "deploy" / "examples"
@@ -23,16 +20,8 @@ BOTH = build.ROOT / "tests" / "e2e" / "stories"
 STORIES = (
     EXAMPLES / "packed.yaml",
     BOTH / "on-both-clusters.yaml",
-    EXAMPLES / "share-one-node.yaml",
     EXAMPLES / "refuse-and-recover.yaml",
-    EXAMPLES / "whole-and-shared.yaml",
 )
-
-
-@pytest.fixture
-def release(installed: Cluster, api: ApiClient) -> Release:
-    """The release with whatever GPUs it has."""
-    return Release.on(installed, api)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
@@ -40,7 +29,6 @@ async def test_a_story_goes_as_on_the_embedded_cluster(
     story: pathlib.Path, release: Release
 ) -> None:
     """And what it has changed is as it was before."""
-    await release.simulate(await asyncio.to_thread(_gpus, story))
     said = await _rehearse(release, story)
     assert said["ok"], said
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/sharing"
@@ -61,12 +49,6 @@ async def test_what_only_the_embedded_cluster_plays_is_refused_before_anything_i
     assert not said["ok"]
     assert said["steps"] == []
     assert any("only restart is played" in each["message"] for each in said["errors"])
-
-
-def _gpus(story: pathlib.Path) -> str:
-    """The GPUs of its first node, as the chart takes them."""
-    read = language.read(story.read_text("utf-8"), str(story))
-    return ",".join(str(gpu) for gpu in read.nodes[0].gpus)
 
 
 async def _rehearse(release: Release, story: pathlib.Path) -> dict[str, Any]:
