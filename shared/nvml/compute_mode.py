@@ -17,14 +17,14 @@ from shared.nvml.driver import asking, handle_of
 from shared.nvml.threads import Nvml
 
 nvml: Any = pynvml  # nvidia-ml-py carries no types
+DEADLINE_S = 10.0
 
 
 class ComputeModes:
     """Sets modes through an `Nvml` that nobody else uses, one call at a time."""
 
-    def __init__(self, nvml_threads: Nvml, *, deadline_s: float = 10.0) -> None:
+    def __init__(self, nvml_threads: Nvml) -> None:
         self._nvml = nvml_threads
-        self._deadline_s = deadline_s
         self._turn = asyncio.Lock()
 
     async def set(self, gpu: Gpu, *, exclusive: bool) -> None:
@@ -37,7 +37,7 @@ class ComputeModes:
             await self._nvml.open()
             try:
                 work = functools.partial(set_mode, gpu, exclusive=exclusive)
-                await self._nvml.call(gpu, work, self._deadline_s)
+                await self._nvml.call(gpu, work, DEADLINE_S)
             finally:
                 await self._nvml.close()
 
