@@ -32,7 +32,7 @@ fmt: setup ## format the code
 lint: setup ## formatting, lint, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/codespell --skip '*.sum' README.md CONTRIBUTING.md docs services shared tests deploy
+	$(BIN)/codespell --skip '*.sum,go.mod' README.md CONTRIBUTING.md docs services shared tests deploy
 
 types: setup ## mypy, strict
 	$(BIN)/mypy

@@ -291,10 +291,10 @@ WRONG: dict[str, tuple[str, str, int, str, str]] = {
         'did you mean "AllHeld"?',
     ),
     "a reason for an unknown pod": (
-        "- pod: {name: abc, requests: {}}\n- expect: {why: {pod: abd, reason: AllHeld}}",
+        "- pod: {name: abc, requests: {}}\n- expect: {why: {pod: abx, reason: AllHeld}}",
         "steps[1].expect.why.pod",
         8,
-        'no step before this one makes the pod "default/abd"',
+        'no step before this one makes the pod "default/abx"',
         'did you mean "default/abc"?',
     ),
     "an MPS fault that is none": (
