@@ -12,7 +12,6 @@ from services.views import page
 from services.views.fleet import NodeState
 from shared.contract import table
 
-SILENT_S = 3 * table.RENEW_EVERY_S
 NODE_SERVICES = ("advertiser", "allocator", "agent")
 CONTROLLER = "controller"
 
@@ -24,7 +23,7 @@ def of(services: Services, now_ns: int, names: Iterable[str] = NODE_SERVICES) ->
     found = {
         name: page.elapsed(services[name]["seen"], now_ns) for name in names if name in services
     }
-    return {name: age for name, age in found.items() if age is not None and age > SILENT_S}
+    return {name: age for name, age in found.items() if age is not None and age > table.SILENT_S}
 
 
 def sentences(found: Mapping[str, float]) -> list[str]:

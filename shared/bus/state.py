@@ -7,6 +7,7 @@ and run both in their task group.
 from __future__ import annotations
 
 import asyncio
+import datetime
 import logging
 import random
 from collections.abc import Callable
@@ -38,6 +39,13 @@ class Received(Generic[M]):
     traceparent: str
     sequence: int
     stored_at: str = ""
+
+    @property
+    def stored_ns(self) -> int:
+        """When it was stored, in ns since the epoch; now, where the server did not say."""
+        if not self.stored_at:
+            return clock.now_ns()
+        return int(datetime.datetime.fromisoformat(self.stored_at).timestamp() * 1e9)
 
 
 class Reception(Generic[M]):

@@ -28,6 +28,7 @@ STORE_KEY = "_store"  # holds the bucket's creation time; all may read it
 CONTROLLER_PLACE = "_controller"  # stands where a node's token would; no node has this name
 MAX_PAYLOAD_BYTES = 1 << 20  # the server closes a connection that sends more, headers included
 RENEW_EVERY_S = 60.0
+SILENT_S = 3 * RENEW_EVERY_S  # a renewed value that is older has lost its writer
 HEADER_ROOM_BYTES = 4096  # for traceparent and message id
 
 

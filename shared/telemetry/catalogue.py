@@ -365,7 +365,7 @@ NODES = Instrument(
     services=_CONTROLLER,
     labels=("state",),
     says="nodes that the leader knows, each counted once: `failed`, `changing`, `silent` (its"
-    " advertiser has told nothing yet), else `ready`",
+    " advertiser has told nothing yet, or nothing for three minutes), else `ready`",
     bound="4",
 )
 CONFIG_REFUSED = Instrument(

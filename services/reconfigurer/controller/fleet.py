@@ -24,7 +24,7 @@ class Fleet:
     """Values by node name; `intents` is the newest that was published for each node.
 
     `config_map` holds the sharing texts, `mig_map` the MIG text; `outcomes` say where wanted MIG
-    layouts stand.
+    layouts stand; `heard` is when (ns since the epoch) a node's advertiser last said that it lives.
     """
 
     config_label: str
@@ -33,6 +33,7 @@ class Fleet:
     mig_map: texts.ConfigMap = NO_MAP
     nodes: dict[str, nodes.Node] = field(default_factory=dict)
     inventories: dict[str, Inventory] = field(default_factory=dict)
+    heard: dict[str, int] = field(default_factory=dict)
     ledgers: dict[str, Ledger] = field(default_factory=dict)
     progress: dict[str, Received[Progress]] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from services.reconfigurer.controller import fleet
 from services.reconfigurer.controller.outcome import State
+from shared.contract import table
 from shared.contract.messages import Intent, Inventory
 from shared.contract.waiting import WaitingPod
 from shared.telemetry import catalogue
@@ -21,18 +22,18 @@ class Standing(enum.StrEnum):
     """How a node is counted, by the first that is true."""
 
     FAILED = "failed"  # the wanted layout could not be made
-    SILENT = "silent"  # its advertiser has told nothing yet
+    SILENT = "silent"  # its advertiser has told nothing yet, or nothing for minutes
     CHANGING = "changing"
     READY = "ready"
 
 
-def samples(view: fleet.Fleet) -> Iterator[Sample]:
+def samples(view: fleet.Fleet, now_ns: int) -> Iterator[Sample]:
     """Count nodes, and name those whose text is refused.
 
     A reader's thread calls it while the loop works: names are copied in one go, values are frozen.
     """
     intents = {name: wanted for name, wanted in dict(view.intents).items() if name in view.nodes}
-    tally = Counter(standing(view, name, wanted) for name, wanted in intents.items())
+    tally = Counter(standing(view, name, wanted, now_ns) for name, wanted in intents.items())
     for each in Standing:
         yield catalogue.NODES.at(tally[each], state=each)
     for name, wanted in intents.items():
@@ -54,12 +55,12 @@ def waiting(found: Iterable[tuple[WaitingPod, Verdict]]) -> Iterator[Sample]:
         yield catalogue.WAITING_SLOTS.at(count, resource=resource)
 
 
-def standing(view: fleet.Fleet, name: str, wanted: Intent) -> Standing:
+def standing(view: fleet.Fleet, name: str, wanted: Intent, now_ns: int) -> Standing:
     """Say how one node is counted."""
     found, inventory = view.outcomes.get(name), view.inventories.get(name)
     if found and found.state is State.FAILED:
         return Standing.FAILED
-    if inventory is None:
+    if inventory is None or now_ns - view.heard.get(name, now_ns) > table.SILENT_S * 1e9:
         return Standing.SILENT
     answered = inventory.stamp.generation == wanted.stamp.generation
     if not answered or (found and found.state in UNDER_WAY):

@@ -33,6 +33,7 @@ from shared.bus.connection import Bus
 from shared.bus.state import Received
 from shared.contract import table
 from shared.contract.messages import Intent, Inventory, Ledger, Progress
+from shared.runtime import clock
 from shared.telemetry import spans
 
 
@@ -83,7 +84,7 @@ class Term:
             for name in (settings.config_map, settings.mig_config_map)
         )
         self._inventories: bus_fleet.FleetReader[Inventory] = bus_fleet.FleetReader(
-            bus, table.bucket("inventory"), self._on_inventory
+            bus, table.bucket("inventory"), self._on_inventory, on_renewed=self._heard
         )
         self._fleet.hardware_read = self._inventories.looked
         self._ledgers: bus_fleet.FleetReader[Ledger] = bus_fleet.FleetReader(
@@ -130,7 +131,7 @@ class Term:
     async def run(self, transitions: int) -> None:
         """Lead until cancelled, with four watches however many nodes there are."""
         hide = (
-            self._meters.show(lambda: measures.samples(self._fleet)),
+            self._meters.show(lambda: measures.samples(self._fleet, clock.now_ns())),
             self._meters.show(self._waiting.samples),
         )
         try:
@@ -188,7 +189,11 @@ class Term:
         self._report.node_touched(name)
         self._waiting.reconsider()
 
+    def _heard(self, node: str, received: Received[Inventory]) -> None:
+        self._fleet.heard[node] = received.stored_ns
+
     def _on_inventory(self, node: str, received: Received[Inventory]) -> None:
+        self._heard(node, received)
         inventory = received.value
         before = self._fleet.inventories.get(node)
         self._report.inventory_seen(node, inventory, received.traceparent or inventory.traceparent)

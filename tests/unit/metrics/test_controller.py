@@ -16,6 +16,8 @@ from shared.domain.errors import Problem
 from shared.telemetry import catalogue
 from tests.support import hardware, measured, slots
 
+S = 10**9
+NOW = 1_800_000_000 * S
 OLD, NEW = Generation(2, 5), Generation(2, 6)
 PROBLEM = Problem("sharing.timeSlicing.resources[0].replicas", 4, 7, "it is too many")
 
@@ -54,7 +56,7 @@ def counted(of: fleet.Fleet) -> dict[str, float]:
     """Nodes by state."""
     return {
         each.labels["state"]: each.value
-        for each in measures.samples(of)
+        for each in measures.samples(of, NOW)
         if each.instrument is catalogue.NODES
     }
 
@@ -64,6 +66,8 @@ def counted(of: fleet.Fleet) -> dict[str, float]:
     [
         (view(), "ready"),
         (view(inventories={}), "silent"),
+        (view(heard={"node-a": NOW - 200 * S}), "silent"),
+        (view(heard={"node-a": NOW - 100 * S}), "ready"),
         (view(inventories={"node-a": inventory(OLD)}), "changing"),
         (view(outcomes={"node-a": said(State.PENDING)}), "changing"),
         (view(outcomes={"node-a": said(State.REBOOTING)}), "changing"),
@@ -74,6 +78,8 @@ def counted(of: fleet.Fleet) -> dict[str, float]:
     ids=[
         "answered",
         "no inventory",
+        "not heard",
+        "heard",
         "old inventory",
         "cut",
         "reboots",
@@ -107,7 +113,7 @@ def test_a_refused_text_is_named_with_its_node(
     of = view(intents={"node-a": intent}, inventories={"node-a": seen} if seen else {})
     named = [
         each.labels["node"]
-        for each in measures.samples(of)
+        for each in measures.samples(of, NOW)
         if each.instrument is catalogue.CONFIG_REFUSED
     ]
     assert named == (["node-a"] if is_refused else [])
@@ -204,7 +210,7 @@ async def test_a_scrape_may_come_while_nodes_come_and_go() -> None:
 
     def scrape() -> None:
         for _ in range(300):
-            assert sum(1 for _ in measures.samples(of)) >= 4
+            assert sum(1 for _ in measures.samples(of, NOW)) >= 4
 
     async with asyncio.TaskGroup() as tasks:
         scraping = tasks.create_task(asyncio.to_thread(scrape))
