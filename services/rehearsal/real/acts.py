@@ -141,7 +141,7 @@ class Acts:
     async def _namespace(self, name: str) -> None:
         """Make a namespace when a story first names it, and wait until it takes pods."""
         try:
-            await self.api.get(f"{NAMESPACES}/{name}/serviceaccounts/default")
+            await self.api.get(f"{NAMESPACES}/{name}")
         except ApiRefusedError as refused:
             if refused.code != 404:
                 raise
