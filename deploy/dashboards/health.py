@@ -22,7 +22,7 @@ HEAD = Row(
             title="Nodes that are silent",
             kind=Kind.STAT,
             width=4,
-            says="They told nothing yet, or nothing for an hour.",
+            says="They told nothing yet, or nothing for three minutes.",
             queries=(Query(expr='max(slicewire_nodes{state="silent"})', legend="silent"),),
             good=Good.ZERO,
         ),
