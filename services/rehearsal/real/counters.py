@@ -45,7 +45,7 @@ class Counters:
         return self._totals[node, metric]
 
     async def _rows(self, node: str) -> AsyncIterator[tuple[Key, int]]:
-        for pod in tuple(self._parts.pods("allocator", node)):
+        for pod in self._parts.pods("allocator", node):
             for metric, resource, value in rows(await self._parts.page(pod)):
                 yield (pod["metadata"]["uid"], metric, resource), value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.rehearsal.real.seen import Object, Seen
@@ -27,18 +27,19 @@ class Parts:
         self._seen = seen
         self._answers: dict[tuple[str, ...], tuple[float, Any]] = {}
 
-    def pods(self, part: str, node: str = "") -> Iterator[Object]:
-        """The pods of a part that run, on one node where it is named."""
-        for pod in self._seen.pods.values():
-            labels = pod["metadata"].get("labels") or {}
-            if (
-                pod["metadata"]["namespace"] == self.namespace
-                and labels.get(NAME) == CHART
-                and labels.get(COMPONENT) == part
-                and node in ("", pod["spec"].get("nodeName"))
-                and pod["status"].get("phase") == "Running"
-            ):
-                yield pod
+    def pods(self, part: str, node: str = "") -> list[Object]:
+        """The pods of a part that run now, on one node where it is named."""
+        return [pod for pod in self._seen.pods.values() if self._is(pod, part, node)]
+
+    def _is(self, pod: Object, part: str, node: str) -> bool:
+        labels = pod["metadata"].get("labels") or {}
+        return (
+            pod["metadata"]["namespace"] == self.namespace
+            and labels.get(NAME) == CHART
+            and labels.get(COMPONENT) == part
+            and node in ("", pod["spec"].get("nodeName"))
+            and pod["status"].get("phase") == "Running"
+        )
 
     async def ask(self, *words: str) -> Any:
         """What one of our commands prints as JSON, by a controller's pod; a moment old at most.
@@ -78,7 +79,7 @@ class Parts:
 
     async def restart(self, part: str, node: str) -> None:
         """Delete a part's pods; others take their place."""
-        for pod in tuple(self.pods(part, node)):
+        for pod in self.pods(part, node):
             await self._api.delete(paths.pod(pod), {})
 
 
