@@ -26,11 +26,17 @@ class Counters:
         self._totals: Counter[tuple[str, str]] = Counter()  # by node and metric
 
     async def begin(self) -> None:
-        """Count what stands as a story on a new cluster would: one registration a resource."""
+        """Count what stands as a story on a new cluster would: one registration a resource.
+
+        A resource that is served no more counts for nothing, though its row stays on the page.
+        """
+        said = {each["name"]: each for each in (await self._parts.ask("status"))["nodes"]}
         for node in self._nodes:
+            served = said.get(node, {}).get("resources", {})
             async for key, value in self._rows(node):
                 self._last[key] = value
-                if key[1] == REGISTRATIONS and value:
+                _, metric, resource = key
+                if metric == REGISTRATIONS and value and resource in served:
                     self._totals[node, REGISTRATIONS] += 1
 
     async def look(self, node: str) -> None:
