@@ -38,7 +38,7 @@ async def test_a_lost_store_is_filled_again(tmp_path: pathlib.Path) -> None:
         whole.start()
         before = await whole.wanted()
         await whole.bus_server.restart(lose_store=True)
-        after = await whole.wanted(lambda it: it.stamp.store > before.stamp.store, within=10)
+        after = await whole.wanted(lambda it: it.stamp.store > before.stamp.store, within=25)
         assert after.stamp.generation == before.stamp.generation
         assert after.sharing == before.sharing
 
@@ -59,7 +59,7 @@ async def test_a_successor_fills_a_lost_store_with_what_it_took_over(
         whole.start()
         await eventually(lambda: whole.at.server.watches == 4)
         await whole.bus_server.restart(lose_store=True)
-        after = await whole.wanted(lambda it: it.stamp.store > before.stamp.store, within=10)
+        after = await whole.wanted(lambda it: it.stamp.store > before.stamp.store, within=25)
         assert whole.replicas() == 8
         assert after.stamp.generation == before.stamp.generation
 

@@ -65,6 +65,7 @@ POD = {
     ),
     "env": ("{NVIDIA_VISIBLE_DEVICES: ~GPU-.*,GPU-, X: null}", "{NVIDIA_VISIBLE_DEVICES: all}"),
     "devices": ("5", "[/dev/nvidia0]"),
+    "mounts": ("0", "[/dev/shm]"),
     "cdi": ("0", "[~^nvidia.com/gpu=]"),
     "evicted": ("false", "true"),
     "restarts": ("0", "1"),
