@@ -27,7 +27,7 @@ async def test_one_node_goes_down_and_the_other_is_served_on(release: Release) -
 
     await down.kubelet.power_on()
     await release.until_counts((6, 6), (6, 6))
-    assert await down.phase(f"on-{down.name}") == "Failed"
+    await down.until_phase(f"on-{down.name}", "Failed")
     await down.create(pod_object("again", {GPU: 1}, node=down.name))
     await down.until_phase("again", "Running")
     await release.agrees()

@@ -18,7 +18,6 @@ from tests.kube.image import build
 EXAMPLES = build.ROOT / "deploy" / "examples"
 BOTH = build.ROOT / "tests" / "e2e" / "stories"
 STORIES = (
-    EXAMPLES / "packed.yaml",
     BOTH / "on-both-clusters.yaml",
     EXAMPLES / "refuse-and-recover.yaml",
 )
