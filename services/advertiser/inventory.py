@@ -23,17 +23,22 @@ from shared.sharing import shares
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What the advertiser knows: its verdicts, and what it published last (None: nothing yet)."""
+    """What the advertiser knows: its verdicts, and what it published last (None: nothing yet).
+
+    `is_remembered`: a process before this one published it, and the bus may have lost it since.
+    """
 
     verdicts: health.Verdicts = field(default_factory=dict)
     published: Inventory | None = None
+    is_remembered: bool = False
 
 
 def restored(saved: Inventory | None, *, same_boot: bool) -> State:
     """Start from an earlier process's inventory; verdicts of another boot are forgotten."""
     if saved is None:
         return State()
-    return State(verdicts=health.verdicts_in(saved.gpus) if same_boot else {}, published=saved)
+    verdicts = health.verdicts_in(saved.gpus) if same_boot else {}
+    return State(verdicts=verdicts, published=saved, is_remembered=True)
 
 
 def after_look(
@@ -48,6 +53,8 @@ def after_look(
     report: mps.Report = mps.NOTHING,
 ) -> Inventory | None:
     """Return the inventory to publish, None while nothing that it says has changed.
+
+    The first look of a process always gives one: who keeps a value standing has to have said it.
 
     `paused` is the hold for which NVML has been let go, `recut` are the GPUs for which it is to be.
 
@@ -68,7 +75,8 @@ def after_look(
         paused_for=paused.stamp.generation if paused else None,
         paused_order=paused.order if paused else 0,
     )
-    return inventory if _says(inventory) != _says(state.published) else None
+    is_news = state.is_remembered or _says(inventory) != _says(state.published)
+    return inventory if is_news else None
 
 
 def with_nodes(hardware: Hardware, minors: capabilities.Minors) -> Hardware:

@@ -242,7 +242,7 @@ class Loop:
         await self._save(content)
         self._outlets.publish(content, step.traceparent)
         self._teller.tell(self._state.published, content, step)
-        self._state = dataclasses.replace(self._state, published=content)
+        self._state = dataclasses.replace(self._state, published=content, is_remembered=False)
         self._telemetry.end(step)
         self._telemetry.end(
             cause,

@@ -104,6 +104,23 @@ async def test_an_intent_becomes_an_inventory_in_the_same_trace(
         assert line.about["trace"] == context.trace_id(TRACEPARENT)
 
 
+@pytest.mark.usefixtures("nvml")
+async def test_a_restart_says_again_what_an_emptied_bus_has_forgotten(
+    tmp_path: pathlib.Path, broker: Broker
+) -> None:
+    """Nothing has changed since, and nobody says what is wanted: a new leader waits for it."""
+    async with (
+        controller(broker) as (writer, heard),
+        running(app.serve(settings(tmp_path, broker))),
+    ):
+        writer.put(NODE, hardware.intent(hardware.time_sliced(4), FIRST, NODE), TRACEPARENT)
+        await eventually(lambda: heard and heard[-1].value.shares)
+    await broker.restart(lose_store=True)
+    async with controller(broker) as (_, heard), running(app.serve(settings(tmp_path, broker))):
+        await eventually(lambda: heard)
+        assert [share.replicas for share in heard[-1].value.shares] == [4, 4]
+
+
 async def healths(folder: pathlib.Path) -> list[HealthState]:
     content = await in_file(folder)
     return [gpu.health.state for gpu in content.gpus] if content else []

@@ -56,8 +56,11 @@ def test_a_node_that_never_had_an_intent_offers_nothing_yet() -> None:
 
 def test_a_restart_without_the_bus_goes_on_with_the_shares_and_generation_of_before() -> None:
     before = served(NODE, intent(time_sliced(4), FIRST)).published
-    state = inventory.restored(before, same_boot=True)
-    assert published(NODE, None, state) is None
+    again = published(NODE, None, inventory.restored(before, same_boot=True))
+    assert before is not None
+    assert again is not None
+    assert (again.shares, again.stamp.generation) == (before.shares, FIRST)
+    assert published(NODE, None, inventory.State(published=again)) is None
 
 
 def test_sharing_that_does_not_fit_the_hardware_is_explained_and_the_former_goes_on() -> None:
