@@ -63,10 +63,10 @@ props: setup ## the state machines, long
 e2e: setup ## the rehearsal files only
 	$(BIN)/pytest tests/e2e
 
-chart: setup ## tests of what helm renders; helm is built from source once: needs Go
+chart: setup ## tests of what helm renders; helm is built from source once
 	$(BIN)/python -m tests.chart
 
-kube: setup ## tests on a real Kubernetes, built from source: needs root, Debian and Go
+kube: setup ## tests on a real Kubernetes, built from source: needs root and Debian
 	$(BIN)/python -m tests.kube
 
 observe: setup ## dashboards, alerts and traces before a real Prometheus and collector
