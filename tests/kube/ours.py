@@ -151,7 +151,9 @@ async def started(node: RealNode) -> AsyncIterator[Ours]:
     await asyncio.to_thread(_begin_boot, node.folder)
     with contextlib.suppress(ApiRefusedError):
         await node.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    await _forget_texts(node)
+    for name in ("sharing", "mig"):
+        with contextlib.suppress(ApiRefusedError):
+            await node.api.delete(f"{CONFIG_MAPS}/{name}", {})
     broker = Broker(node.folder / "bus", [NAME])
     await broker.start()
     services = _services(node, broker)
@@ -163,14 +165,6 @@ async def started(node: RealNode) -> AsyncIterator[Ours]:
         for process in reversed(services.values()):
             await process.stop()
         await broker.stop()
-        await _forget_texts(node)
-
-
-async def _forget_texts(node: RealNode) -> None:
-    """Take our ConfigMaps away: a release that comes later would not take them over."""
-    for name in ("sharing", "mig"):
-        with contextlib.suppress(ApiRefusedError):
-            await node.api.delete(f"{CONFIG_MAPS}/{name}", {})
 
 
 def _services(node: RealNode, broker: Broker) -> dict[str, Process]:

@@ -58,10 +58,9 @@ class Processes:
     def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
         """End a program and wait for it; one that has ended already is as good."""
         pid = self.pid(name)
-        if pid is None:
-            return
-        os.kill(pid, number)
-        until(f"the end of {name}", lambda: self.pid(name) is None, GRACE_S)
+        if pid is not None:
+            os.kill(pid, number)
+            until(f"the end of {name}", lambda: self.pid(name) is None, GRACE_S)
         if name in self._children:
             self._children.pop(name).wait(GRACE_S)
 

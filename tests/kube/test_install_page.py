@@ -115,10 +115,12 @@ def typist(cluster: Cluster) -> Iterator[Typist]:
     name = f"{LIBRARY}nats:{_nats_version()}"
     files = {"bin/nats-server": releases.SERVER}
     cluster.load(images.archive(cluster.folder, name, files, ("nats-server",)))
+    nothing = ("delete", "namespace", "slicewire", "--ignore-not-found")
+    cluster.kubectl(*nothing)  # what services without the chart have left, a release takes not over
     typist = Typist(cluster)
     yield typist
     typist.end()
-    cluster.kubectl("delete", "namespace", "slicewire", "--ignore-not-found")
+    cluster.kubectl(*nothing)
 
 
 async def test_every_command_of_the_page_is_one_that_works(
