@@ -91,18 +91,21 @@ class Node:
 
     def stop(self) -> None:
         """End everything of the node, pods as well, and leave nothing of it."""
-        until(f"the end of {self.name}", self._ended)
+        self._end()
         cgroups.remove([self.cgroup])
         shutil.rmtree(self.folder)
 
     def power_off(self) -> None:
         """End everything of the node at once, as without current; its disk stays."""
-        until(f"the end of {self.name}", self._ended)
-        for part in ("kubelet", "containerd", "mounts"):
-            self.processes.stop(self._part(part))  # so that what was killed is no zombie
+        self._end()
         (self.folder / "mounted").unlink()
         for gone in ("containerd-state", "netns", "run"):  # what stands in memory
             shutil.rmtree(self.folder / gone, ignore_errors=True)
+
+    def _end(self) -> None:
+        until(f"the end of {self.name}", self._ended)
+        for part in ("kubelet", "containerd", "mounts"):
+            self.processes.stop(self._part(part))  # so that what was killed is no zombie
 
     def power_on(self) -> None:
         """Boot: its runtime and its kubelet, which starts what is bound to the node."""
