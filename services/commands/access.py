@@ -24,6 +24,7 @@ from shared.bus.connection import Bus
 from shared.bus.login import Login
 from shared.contract.table import Role
 from shared.domain.errors import Problem
+from shared.runtime import beside
 
 ANSWER_S = 5.0
 URL, USER = "SLICEWIRE_BUS_URL", "SLICEWIRE_BUS_USER"
@@ -141,18 +142,9 @@ async def following(bus: Bus) -> AsyncIterator[book.Book]:
         AwayError: the bus does not answer (its streams are made by the controller).
     """
     found = book.Book(bus)
-    failure: Exception | None = None
-    async with asyncio.TaskGroup() as tasks:
-        reading = tasks.create_task(found.run(), name="read the bus")
-        try:
-            await _patiently(found)
-            yield found
-        except Exception as error:  # raised below, outside of the task group
-            failure = error
-        finally:
-            reading.cancel()
-    if failure is not None:
-        raise failure
+    async with beside.running(found.run(), "read the bus"):
+        await _patiently(found)
+        yield found
 
 
 async def _patiently(found: book.Book) -> None:

@@ -23,7 +23,7 @@ from shared.contract import codec, permissions, table
 from shared.contract.generation import NONE, Generation
 from shared.contract.messages import Stamp
 from shared.contract.table import Role
-from shared.runtime import backoff, clock
+from shared.runtime import backoff, beside, clock
 
 log = logging.getLogger(__name__)
 STEADY_S = 5.0  # a session that lasted this long was a good one
@@ -221,14 +221,5 @@ async def open_bus(url: str, login: Login, role: Role, node: str = "") -> AsyncI
     connection, so a changed Secret needs no restart.
     """
     bus = Bus(url, login, role, node)
-    failure: Exception | None = None
-    async with asyncio.TaskGroup() as tasks:
-        keeping = tasks.create_task(bus.keep(), name="bus connection")
-        try:
-            yield bus
-        except Exception as error:  # raised below, outside of the task group
-            failure = error
-        finally:
-            keeping.cancel()
-    if failure is not None:
-        raise failure
+    async with beside.running(bus.keep(), "bus connection"):
+        yield bus
