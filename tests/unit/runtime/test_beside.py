@@ -19,8 +19,11 @@ async def test_the_work_ends_with_the_block_and_the_blocks_own_error_comes_out_a
         finally:
             ended.set()
 
-    with pytest.raises(LookupError, match="the block's own"):
+    async def block() -> None:
         async with beside.running(work(), "work"):
             await begun.wait()
             raise LookupError("the block's own")
+
+    with pytest.raises(LookupError, match="the block's own"):
+        await block()
     assert ended.is_set()
