@@ -8,24 +8,16 @@ from collections.abc import Sequence
 
 from services.reconfigurer.agent import app
 from services.reconfigurer.agent.settings import AgentSettings
-from shared.runtime import service, settings
-from shared.telemetry import setup
+from shared.runtime import settings
+from shared.telemetry import process
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the service; returns its exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     loaded = settings.load(AgentSettings, arguments, os.environ, "slicewire reconfigurer agent")
-    measured = setup.service_meters(
-        app.SERVICE, loaded.node_name, os.environ, exposed=loaded.exposed
-    )
-    return service.run(
-        lambda: app.serve(loaded, measured),
-        "agent",
-        loaded.health_port,
-        measured.pages,
-        node=loaded.node_name,
-        log_level=loaded.log_level,
+    return process.run(
+        lambda measured: app.serve(loaded, measured), app.SERVICE, loaded, loaded.node_name
     )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from services.reconfigurer.controller import app, kube
 from services.reconfigurer.controller.settings import ControllerSettings
-from shared.runtime import service, settings
-from shared.telemetry import setup
+from shared.runtime import settings
+from shared.telemetry import process
 
 PROGRAM = "slicewire reconfigurer controller"
 
@@ -21,14 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if reason := kube.missing(loaded.api_url, loaded.kube_config, os.environ):
         sys.stderr.write(f"{PROGRAM}: {reason}\n")
         return 2
-    measured = setup.service_meters(app.ROLE, "", os.environ, exposed=loaded.exposed)
-    return service.run(
-        lambda: app.serve(loaded, measured),
-        "controller",
-        loaded.health_port,
-        measured.pages,
-        log_level=loaded.log_level,
-    )
+    return process.run(lambda measured: app.serve(loaded, measured), app.ROLE, loaded)
 
 
 if __name__ == "__main__":
