@@ -29,8 +29,7 @@ def main() -> int:
     built = time.monotonic()
     try:
         folder = str(Path(__file__).parent)
-        quiet = ("-o", "faulthandler_timeout=280")  # a release takes longer than a unit test
-        result = pytest.main(["-m", "real", "--durations", "10", *quiet, *sys.argv[1:], folder])
+        result = pytest.main(["-m", "real", "--durations", "10", *sys.argv[1:], folder])
     finally:
         cluster.down()
     tested = time.monotonic()

@@ -24,8 +24,7 @@ def main() -> int:
         sys.stderr.write(f"make observe: NOTHING WAS TESTED. {error}\n")
         return 1
     folder = str(pathlib.Path(__file__).parent)
-    quiet = ("-o", "faulthandler_timeout=650")  # a story takes longer than a unit test
-    result = pytest.main(["-m", "observe", "--durations", "5", *quiet, *sys.argv[1:], folder])
+    result = pytest.main(["-m", "observe", "--durations", "5", *sys.argv[1:], folder])
     return int(result != pytest.ExitCode.OK)
 
 
