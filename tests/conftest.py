@@ -11,6 +11,8 @@ import hypothesis
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
+from shared.simulation.gpu import catalogue
+
 hypothesis.settings.register_profile(
     "ci", derandomize=True, max_examples=60, deadline=None, print_blob=True
 )
@@ -20,6 +22,9 @@ hypothesis.settings.load_profile(os.environ.get("SLICEWIRE_PROPS", "ci"))
 
 # Python 3.11's policy makes a loop for whoever asks first; pytest-asyncio asks and never closes it.
 asyncio.set_event_loop(None)
+
+# Its file is read once a process; a test whose loop is the first to ask is not to be blamed.
+catalogue.models()
 
 
 @pytest.fixture(autouse=True)

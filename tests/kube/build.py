@@ -24,6 +24,7 @@ PACKAGES = (
     "busybox-static",
     "containernetworking-plugins",
     "iproute2",
+    "iptables",
     "mmdebstrap",
     "nftables",
     "openssl",
@@ -94,7 +95,8 @@ CONTAINERD = Module(
 )
 COREDNS = Module("coredns", ("coredns",), ".")
 HELM = Module("helm", ("helm",))
-MODULES = (ETCD, CONTAINERD, COREDNS, HELM, KUBERNETES)
+POLICIES = Module("policies", ("kube-network-policies",), "sigs.k8s.io/kube-network-policies/cmd")
+MODULES = (ETCD, CONTAINERD, COREDNS, HELM, POLICIES, KUBERNETES)
 
 
 def program(name: str) -> pathlib.Path:

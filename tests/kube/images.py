@@ -17,9 +17,10 @@ from tests.kube import build
 MEDIA = "application/vnd.oci.image"
 PAUSE = "slicewire.test/pause:1"
 COREDNS = "slicewire.test/coredns:1"
+POLICIES = "slicewire.test/network-policies:1"
 BUSYBOX = pathlib.Path("/bin/busybox")
 WAITS = 'trap "exit 0" TERM; sleep 2147483647 & wait'  # the first process ends on a signal
-TOOLS = ("cat", "env", "false", "httpd", "ls", "sh", "sleep", "stat", "true", "wget")
+TOOLS = ("cat", "env", "false", "httpd", "ls", "nc", "sh", "sleep", "stat", "true", "wget")
 
 
 def pause(folder: pathlib.Path) -> pathlib.Path:
@@ -32,6 +33,12 @@ def pause(folder: pathlib.Path) -> pathlib.Path:
 def coredns(folder: pathlib.Path) -> pathlib.Path:
     """The cluster's DNS."""
     return archive(folder, COREDNS, {"coredns": build.program("coredns")}, ("/coredns",))
+
+
+def policies(folder: pathlib.Path) -> pathlib.Path:
+    """Who makes NetworkPolicies hold."""
+    name = "kube-network-policies"
+    return archive(folder, POLICIES, {name: build.program(name)}, (f"/{name}",))
 
 
 def archive(

@@ -354,6 +354,15 @@ def test_every_workload_s_pods_are_in_a_network_policy() -> None:
         assert len(hits) == (0 if workload["kind"] == "Job" else 1), name
 
 
+def test_node_services_reach_dns_wherever_its_pods_listen() -> None:
+    """Policies see the port of the pod, not of the Service: 53 as a rule, 5353 on OpenShift."""
+    nodes = of_kind(rendered(), "NetworkPolicy")["slicewire-nodes"]
+    (egress,) = nodes["spec"]["egress"]
+    ports = {(each["port"], each["protocol"]) for each in egress["ports"]}
+    bus = {(4222, "TCP")}
+    assert ports == {(port, name) for port in (53, 5353) for name in ("UDP", "TCP")} | bus
+
+
 def selects(selector: Json, labels: dict[str, str]) -> bool:
     """Whether a selector with In alone selects these labels."""
     expressions: list[Any] = selector.get("matchExpressions", [])
