@@ -21,6 +21,7 @@ from shared.runtime import clock
 log = logging.getLogger(__name__)
 
 RELEASE_S = 2.0  # on a planned stop; whoever comes next waits no longer than the lease anyway
+RETRY_S = 1.0  # at most, after a renewal that failed
 
 
 class LostError(Exception):
@@ -119,25 +120,34 @@ class Election:
     async def _keep(self) -> NoReturn:
         """Renew each third of the duration; give up at two thirds without a renewal.
 
+        A try that fails is followed soon by the next: there is room for several until then.
+
         Raises:
             LostError: somebody else has it, or nobody can say that it is still ours.
         """
-        renewed = clock.loop_time()
+        renewed, pause, refusal = clock.loop_time(), self._pause(), ""
         while True:
-            await clock.sleep(self._pause())
+            await clock.sleep(pause)
             began = clock.loop_time()
-            left = renewed + self._duration_s * 2 / 3 - began
             try:
-                async with asyncio.timeout(max(left, 0)):
+                async with asyncio.timeout(self._left(renewed)):
                     if not await self._renew():
                         holder = self._lease["spec"].get("holderIdentity")
                         raise LostError(f"{holder or 'nobody'} holds the lease {self._name}")
             except (kube.KubeError, TimeoutError) as error:
-                if clock.loop_time() - renewed >= self._duration_s * 2 / 3:
-                    raise LostError(f"the lease could not be renewed: {error}") from error
-                log.warning("lease %s not renewed: %s; trying again", self._name, error)
-                continue
-            renewed = began
+                refusal = str(error) or refusal or "the API server does not answer"
+                left = self._left(renewed)
+                if not left:
+                    said = f"the lease {self._name} could not be renewed in time: {refusal}"
+                    raise LostError(said) from error
+                log.warning("lease %s not renewed: %s; trying again", self._name, refusal)
+                pause = min(RETRY_S, self._duration_s / 15, left)
+            else:
+                renewed, pause, refusal = began, self._pause(), ""
+
+    def _left(self, renewed: float) -> float:
+        """Seconds in which the Lease that was renewed then can still be trusted."""
+        return max(0.0, renewed + self._duration_s * 2 / 3 - clock.loop_time())
 
     async def _renew(self) -> bool:
         path = f"{self._group}/{self._name}"

@@ -7,9 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+import pytest
+
 from services.reconfigurer.controller import lease
 from shared.simulation.kube.apiserver import faults, kinds
 from tests.integration.controller import cluster
+from tests.support import logged
 from tests.support.eventually import eventually
 
 DURATION_S = 1.0
@@ -99,6 +102,40 @@ async def test_a_dead_leaders_lease_runs_out_by_the_successors_clock() -> None:
         async with standing(at, "next") as candidates:
             await eventually(lambda: candidates["next"].leading)
             assert candidates["next"].terms == [5]
+
+
+async def test_a_refused_renewal_is_tried_again_within_the_term() -> None:
+    """One 503 ends nothing: the next try comes while the Lease can still be trusted."""
+    refusals = [faults.Refuse(503)]
+
+    async def fault(call: faults.Call) -> faults.Fault | None:
+        return refusals.pop() if call.method == "PUT" and refusals else None
+
+    async with cluster.running(fault=fault) as at, standing(at, "a") as candidates:
+        await eventually(lambda: not refusals)
+        await renewed(at)
+        assert candidates["a"].leading
+        assert len(candidates["a"].terms) == 1
+
+
+async def test_whoever_loses_the_lease_says_what_the_api_server_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Several tries were refused; the last reason stands in the log."""
+    refused: list[str] = []
+
+    async def fault(call: faults.Call) -> faults.Fault | None:
+        if call.method != "PUT":
+            return None
+        refused.append(call.path)
+        return faults.Refuse(503)
+
+    async with cluster.running(fault=fault) as at, standing(at, "a"):
+        await eventually(lambda: logged.lines(caplog, "leads no more"))
+        (line,) = logged.lines(caplog, "leads no more")
+        assert "could not be renewed in time: " in line.message
+        assert not line.message.endswith(": ")
+        assert len(refused) > 2
 
 
 async def test_a_leader_that_cannot_renew_stops_before_its_lease_ends() -> None:
