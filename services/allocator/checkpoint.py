@@ -94,8 +94,8 @@ class Checkpoint:
         self._noted = 0  # number of the newest journal entry
         self._included = 0  # number of the newest entry that `_state` has
         self._wanted = 0  # number of the newest state handed in
-        self._tried = 0  # number of the newest state whose writing has ended
         self._on_disk = 0  # number of the newest state on disk
+        self._refuses = False  # the last write failed, and the next one is not done
         self._wake = asyncio.Event()
         self._done = asyncio.Condition()
 
@@ -135,11 +135,21 @@ class Checkpoint:
         self._wake.set()
 
     async def saved(self) -> bool:
-        """Wait until what was put last, or something newer, is on disk; False if it refuses."""
+        """Wait until what was put last, or something newer, is on disk; False if it refuses.
+
+        A disk that has refused is not waited for: nobody knows when it takes a write again, and
+        `mended` says so.
+        """
         number = self._wanted
         async with self._done:
-            await self._done.wait_for(lambda: self._tried >= number)
+            await self._done.wait_for(lambda: self._refuses or self._on_disk >= number)
         return self._on_disk >= number
+
+    async def mended(self) -> None:
+        """Wait until the disk has refused a write and has taken a later one."""
+        async with self._done:
+            await self._done.wait_for(lambda: self._refuses)
+            await self._done.wait_for(lambda: not self._refuses)
 
     async def run(self) -> None:
         """Write for ever."""
@@ -150,8 +160,7 @@ class Checkpoint:
                 self._wake.clear()
                 number = self._wanted
                 written = await self._write(self._state, self._included)
-                self._on_disk = number if written else self._on_disk
-                await self._report(number)
+                await self._report(number, written)
                 if written:
                     waits.reset()
                 else:
@@ -177,9 +186,10 @@ class Checkpoint:
             return False
         return True
 
-    async def _report(self, number: int) -> None:
+    async def _report(self, number: int, written: bool) -> None:
         async with self._done:
-            self._tried = number
+            self._on_disk = number if written else self._on_disk
+            self._refuses = not written
             self._done.notify_all()
 
 

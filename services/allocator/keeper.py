@@ -21,7 +21,7 @@ from services.allocator.told import Told
 from shared.contract.facts import Fact, FactKind
 from shared.contract.messages import Hold, Inventory, Ledger, Stamp
 from shared.contract.mps import HeldForms
-from shared.runtime import clock, logs
+from shared.runtime import clock, latest, logs
 from shared.telemetry import catalogue, context, spans
 
 log = logging.getLogger(__name__)
@@ -63,6 +63,7 @@ class Keeper:
         self._facts = 0
         self._stale = False  # an Allocate has changed the state since the standing was derived
         self._published: Ledger | None = None
+        self._news: latest.Latest[tuple[State, Standing]] = latest.Latest()  # shown, not yet told
         self._wake = asyncio.Event()
         self._wake.set()
         telemetry.meters.count(catalogue.CONFLICTS, 0)
@@ -149,21 +150,41 @@ class Keeper:
         self._derive_if_stale()
 
     async def run(self) -> None:
-        """Tell all that has changed, for ever: endpoints first, the bus when the disk has it."""
+        """Tell all that has changed, for ever: endpoints at once, the bus when the disk has it.
+
+        The two do not wait for each other. A GPU that falls sick must be off the kubelet's list
+        whatever the disk does.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._show(), name="show standings")
+            tasks.create_task(self._write(), name="write standings")
+            tasks.create_task(self._write_again(), name="write standings again")
+
+    async def _show(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
             if self._stale:
                 await clock.sleep(BURST_S)
                 self._derive_if_stale()
-            state, now_standing = self.state, self._standing
-            self._outlets.show(now_standing, self.traceparent)
+            self._outlets.show(self._standing, self.traceparent)
+            self._news.put((self.state, self._standing))
+
+    async def _write(self) -> None:
+        while True:
+            state, now_standing = await self._news.get()
             self._checkpoint.put(state)
             saved = await self._checkpoint.saved()
             held = await self._in_force(state) if saved else None
             self._publish(state, now_standing, held)
             if state.listed_ns and state.inventory is not None:
                 await self._outlets.held(forms.held(state.grants.values(), state.inventory))
+
+    async def _write_again(self) -> None:
+        """A hold that the disk refused is in force when the disk has it, not at the next news."""
+        while True:
+            await self._checkpoint.mended()
+            self._wake.set()
 
     async def _in_force(self, state: State) -> Hold | None:
         """Return the hold once nobody can get a withheld slot any more, None until then.

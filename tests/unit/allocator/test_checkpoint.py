@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
 
 from services.allocator import checkpoint, ledger
@@ -73,6 +74,35 @@ async def test_a_disk_that_refuses_stops_nobody(tmp_path: pathlib.Path) -> None:
     async with running(refused.run()):
         refused.put(full_state())
         assert not await refused.saved()
+
+
+async def test_a_disk_that_has_refused_is_not_waited_for(tmp_path: pathlib.Path) -> None:
+    """Not even where nothing is being tried: the kubelet's list must not wait for a back-off."""
+    (tmp_path / "file").write_text("a file where a folder should be")
+    refused = checkpoint.Checkpoint(tmp_path / "file" / "ledger.json", "boot-1")
+    async with running(refused.run()):
+        refused.put(full_state())
+        assert not await refused.saved()
+    refused.put(State())
+    async with asyncio.timeout(10):
+        assert not await refused.saved()
+
+
+async def test_a_disk_that_takes_writes_again_is_told_and_has_the_newest_state(
+    tmp_path: pathlib.Path,
+) -> None:
+    """What came while it refused is written, and waited for from then on."""
+    (tmp_path / "file").write_text("a file where a folder should be")
+    path = tmp_path / "file" / "ledger.json"
+    mended = checkpoint.Checkpoint(path, "boot-1")
+    async with running(mended.run()):
+        mended.put(State())
+        assert not await mended.saved()
+        mended.put(full_state())
+        (tmp_path / "file").unlink()
+        await mended.mended()
+        assert await mended.saved()
+    assert len((await checkpoint.Checkpoint(path, "boot-1").load(9 * SECOND)).grants) == 2
 
 
 async def test_grants_noted_after_the_last_write_are_not_forgotten(tmp_path: pathlib.Path) -> None:

@@ -132,6 +132,11 @@ class Desk:
         await asyncio.sleep(0.01)
         return self.has_the_list
 
+    def lists(self, healthy: int) -> bool:
+        """Whether so many healthy slots are what the kubelet was shown last."""
+        resources = self.shown[-1].slots.values() if self.shown else ()
+        return sum(not slot.trouble for slots in resources for slot in slots.values()) == healthy
+
     def answers(self, order: int) -> bool:
         """Whether the newest ledger acknowledges a hold."""
         last = self.ledgers[-1] if self.ledgers else None
@@ -188,6 +193,32 @@ async def test_no_acknowledgement_before_list_has_told_who_has_what(
         await eventually(lambda: desk.ledgers)
         await steadily(lambda: desk.ledgers[-1].held_for is None, for_=0.2)
         desk.keeper.listed((), SECOND)
+        await eventually(lambda: desk.answers(1))
+
+
+async def test_the_kubelets_list_waits_for_no_disk(desk: Desk, seen: Inventory) -> None:
+    """One that never ends a write would keep a sick GPU on the list."""
+    async with running(desk.keeper.run()):  # and nobody writes
+        desk.keeper.inventory(seen, confirmed=True)
+        await eventually(lambda: desk.lists(4))
+        desk.keeper.inventory(slots.inventory(MIXED, slots.sick(FOUR)), confirmed=True)
+        await eventually(lambda: desk.lists(0))
+    assert not desk.ledgers
+
+
+async def test_no_acknowledgement_before_the_disk_has_the_hold_and_one_as_soon_as_it_has(
+    tmp_path: pathlib.Path, seen: Inventory
+) -> None:
+    """A disk that refuses keeps nobody from the ledger; once it is mended no other news is due."""
+    (tmp_path / "file").write_text("a file where a folder should be")
+    desk = Desk(tmp_path / "file")
+    async with running(desk.keeper.run(), desk.checkpoint.run()):
+        desk.keeper.inventory(seen, confirmed=True)
+        desk.keeper.listed((), SECOND)
+        desk.keeper.hold(hold(1, "MIG-0-0"))
+        await eventually(lambda: desk.ledgers and desk.lists(1))
+        await steadily(lambda: desk.ledgers[-1].held_for is None, for_=0.2)
+        (tmp_path / "file").unlink()
         await eventually(lambda: desk.answers(1))
 
 
