@@ -88,14 +88,19 @@ def with_nodes(hardware: Hardware, minors: capabilities.Minors) -> Hardware:
 
 def without_driver(state: State, why: str) -> Hardware | None:
     """What a look shows while NVML itself is away: the GPUs known so far, all lost."""
-    if state.published is None:
+    return without_answer(state, Health(state=HealthState.LOST, reason=why))
+
+
+def without_answer(state: State, verdict: Health) -> Hardware | None:
+    """What a look shows that tells of no GPU: those known so far, with one verdict on them all.
+
+    It stands in place of what was published of each, so an XID that came since still counts.
+    """
+    known = unseen(state)
+    if known is None:
         return None
-    gone = Health(state=HealthState.LOST, reason=why)
-    return Hardware(
-        driver_version=state.published.driver_version,
-        cuda_version=state.published.cuda_version,
-        gpus=tuple(dataclasses.replace(gpu, health=gone) for gpu in state.published.gpus),
-    )
+    gpus = tuple(dataclasses.replace(gpu, health=verdict) for gpu in known.gpus)
+    return dataclasses.replace(known, gpus=gpus)
 
 
 def unseen(state: State) -> Hardware | None:

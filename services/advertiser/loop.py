@@ -21,7 +21,7 @@ from shared.contract.codec import UnreadableError, decode, encode
 from shared.contract.facts import Fact
 from shared.contract.messages import Hold, Intent, Inventory, Stamp
 from shared.domain.gpu import Hardware
-from shared.nvml import capabilities, errors
+from shared.nvml import capabilities, errors, known
 from shared.nvml.port import GpuEvent
 from shared.runtime import clock, files, logs
 from shared.telemetry import catalogue, spans
@@ -172,7 +172,11 @@ class Loop:
         return mps.NOTHING
 
     async def _look(self) -> Hardware | None:
-        """Look at the hardware; None where nothing can be said about it yet."""
+        """Look at the hardware; None where nothing can be said about it yet.
+
+        GPUs of which NVML no longer says that they are there are none to hand out: a call about
+        the whole node that hangs is often all that is heard of one that fell off the bus.
+        """
         try:
             await self._nvml.open()
             hardware = await self._nvml.observe()
@@ -185,7 +189,7 @@ class Loop:
             return inventory.without_driver(self._state, f"no NVML: {error}")
         except errors.NvmlError as error:
             self._say(f"NVML cannot say which GPUs there are: {error}")
-            return None
+            return inventory.without_answer(self._state, known.verdict_of(error))
         self._said = ""
         return inventory.with_nodes(hardware, self._minors)
 

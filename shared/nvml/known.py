@@ -26,12 +26,13 @@ def merge(
     for gpu in missing:
         listed = gpu.index < len(answers)
         error = answers[gpu.index] if listed else None
-        verdict = _verdict(error) if isinstance(error, errors.NvmlError) else _unlisted(gpu)
+        verdict = verdict_of(error) if isinstance(error, errors.NvmlError) else _unlisted(gpu)
         reported.append(_with_verdict(gpu, verdict, now_ns))
     return tuple(sorted(reported, key=lambda gpu: (gpu.index, gpu.uuid)))
 
 
-def _verdict(error: errors.NvmlError) -> Health:
+def verdict_of(error: errors.NvmlError) -> Health:
+    """Say what an answer of NVML makes of the GPU it is about."""
     if isinstance(error, errors.LostError):
         state = HealthState.LOST
     elif isinstance(error, errors.SilentError):

@@ -100,7 +100,7 @@ class Nvml:
         async with self._one_at_a_time:
             if self._versions is None:
                 raise errors.AwayError(_NOT_OPEN)
-            count = await self._calls.call(NODE, self._driver.count)
+            count = await self._ask_twice(NODE, self._driver.count)
             answers = [await self._look(index) for index in range(count)]
             self._gpus = known.merge(self._gpus, answers, self._now_ns())
             await self._watch(
@@ -136,9 +136,8 @@ class Nvml:
             yield event
 
     async def _look(self, index: int) -> Gpu | errors.NvmlError:
-        """Read a GPU. An answer that may be a passing one is asked for twice."""
         try:
-            gpu = await self._read_twice(index)
+            gpu = await self._ask_twice(index, functools.partial(self._driver.gpu, index))
         except errors.AwayError:
             raise
         except errors.NvmlError as error:
@@ -147,14 +146,14 @@ class Nvml:
         self._said.pop(f"GPU {index}", None)
         return gpu
 
-    async def _read_twice(self, index: int) -> Gpu:
-        read = functools.partial(self._driver.gpu, index)
+    async def _ask_twice(self, about: int | None, question: Callable[[], T]) -> T:
+        """Ask once more where the first refusal may be a passing one."""
         try:
-            return await self._calls.call(index, read)
+            return await self._calls.call(about, question)
         except _NO_SECOND_ASKING:
             raise
         except errors.NvmlError:
-            return await self._calls.call(index, read)
+            return await self._calls.call(about, question)
 
     async def _watch(self, wanted: frozenset[int]) -> None:
         """Have the event thread hear of these GPUs and no others.

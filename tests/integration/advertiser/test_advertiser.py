@@ -165,6 +165,27 @@ async def test_u047_a_fatal_xid_makes_one_gpu_sick_and_a_restart_does_not_forget
         await eventually(both)
 
 
+async def test_an_xid_is_told_where_nvml_can_no_longer_count_the_gpus(
+    tmp_path: pathlib.Path, nvml: LocalTransport
+) -> None:
+    """As when a GPU falls off the bus; the others are served again when NVML answers."""
+    counting = {"nvml": {"call": "nvmlDeviceGetCount_v2", "delay": "never"}}
+    impatient = settings(tmp_path).model_copy(update={"call_deadline_s": 0.3})
+
+    async def are(*wanted: HealthState) -> bool:
+        content = await in_file(tmp_path)
+        told = content is not None and content.gpus[0].health.xid == 79
+        return told and await healths(tmp_path) == list(wanted)
+
+    async with running(app.serve(impatient)):
+        await eventually(lambda: healths(tmp_path))
+        await asyncio.to_thread(nvml.fault, counting)
+        await asyncio.to_thread(nvml.fault, {"gpu": 0, "xid": 79})
+        await eventually(lambda: are(HealthState.SILENT, HealthState.SILENT))
+        await asyncio.to_thread(nvml.heal, counting)
+        await eventually(lambda: are(HealthState.LOST, HealthState.HEALTHY))
+
+
 @pytest.mark.usefixtures("nvml")
 async def test_hardware_that_does_not_change_is_published_once(
     tmp_path: pathlib.Path, broker: Broker
