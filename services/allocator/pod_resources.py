@@ -53,6 +53,7 @@ class PodResources:
         self._now_ns = now_ns
         self._period_s = period_s
         self._soon = asyncio.Event()
+        self._trouble = ""  # why the kubelet does not answer, empty while it does
 
     def soon(self) -> None:
         """Have the next List asked for shortly; calls that come together share one."""
@@ -66,11 +67,11 @@ class PodResources:
                 asked_ns = self._now_ns()
                 rows = await self._list()
             except FAILURES as error:
-                pause = waits.next()
-                log.debug("List at %s: %s; again in %.1f s", self._socket, error, pause)
-                await clock.sleep(pause)
+                self._complain(_reason(error))
+                await clock.sleep(waits.next())
                 continue
             waits.reset()
+            self._relent()
             self._take(rows, asked_ns)
             await self._rest(AGAIN_S if self._doubtful() else self._period_s)
 
@@ -92,12 +93,35 @@ class PodResources:
             answer = await stub.List(api_pb2.ListPodResourcesRequest(), timeout=CALL_S)
         return rows_of(answer)
 
+    def _complain(self, reason: str) -> None:
+        level = logging.DEBUG if reason == self._trouble else logging.WARNING
+        log.log(
+            level,
+            "the kubelet does not say who holds what (%s):"
+            " new holders stay unknown and MIG changes wait until it answers at %s",
+            *(reason, self._socket),
+        )
+        self._trouble = reason
+
+    def _relent(self) -> None:
+        if self._trouble:
+            log.info("the kubelet says again who holds what")
+        self._trouble = ""
+
     async def _rest(self, pause: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._soon.wait()
                 await clock.sleep(SOON_S)
         self._soon.clear()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, GRPCError):
+        return error.message or error.status.name
+    if isinstance(error, TimeoutError):
+        return f"no answer within {CALL_S:g} s"
+    return str(error)
 
 
 def rows_of(answer: api_pb2.ListPodResourcesResponse) -> tuple[Listed, ...]:
