@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from services.reconfigurer.controller import cordon, snapshot
-from services.reconfigurer.controller.eviction import Answer, Pod
+from services.reconfigurer.controller.eviction import Answer, Later, Pod
 from services.reconfigurer.controller.snapshot import Patch, Snapshot
 from shared.contract.generation import NONE, Generation
 from shared.contract.messages import Intent, Inventory, Ledger, Phase, Progress
@@ -28,8 +28,8 @@ class View:
     """One look at a node that changes.
 
     `silent_s` is how long the agent has said nothing new, or how long it has been missed;
-    `allowed` whether the rollout lets the node change; `later` until when budgets have refused
-    evictions, by UID; `manager` is our own name as a field manager.
+    `allowed` whether the rollout lets the node change; `later` evictions that were refused, by
+    UID; `manager` is our own name as a field manager.
     """
 
     wanted: Intent
@@ -43,7 +43,7 @@ class View:
     inventory: Inventory | None = None
     pods: tuple[Pod, ...] = ()
     allowed: bool = True
-    later: Mapping[str, float] = field(default_factory=dict)
+    later: Mapping[str, Later] = field(default_factory=dict)
 
     @property
     def newest(self) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from services.reconfigurer.controller import fleet, kube, outcome, prepare, rollout, snapshot
 from services.reconfigurer.controller.attempt import Attempt, Failure, Policy, View
+from services.reconfigurer.controller.eviction import Later
 from services.reconfigurer.controller.outcome import Outcome, State
 from services.reconfigurer.controller.rollout import Stage
 from shared.contract.generation import NONE, Generation
@@ -28,7 +29,7 @@ class Change:
     attempt: Attempt = field(default_factory=Attempt)
     succeeded_at: float | None = None
     differs: str | None = None  # how allocatable devices differ; None before a look
-    later: dict[str, float] = field(default_factory=dict)  # until when budgets refuse, by UID
+    later: dict[str, Later] = field(default_factory=dict)  # refused evictions, by UID
     waits: str = ""  # for what, as it was logged last
     gave_up: Failure | None = None  # as it was logged last
     preparing: spans.Step | None = None

@@ -28,7 +28,7 @@ from services.reconfigurer.controller import (
 )
 from services.reconfigurer.controller.attempt import Next, Policy, View
 from services.reconfigurer.controller.changes import Change, Changes
-from services.reconfigurer.controller.eviction import Pod
+from services.reconfigurer.controller.eviction import Later, Pod
 from services.reconfigurer.controller.outcome import Outcome
 from services.reconfigurer.controller.prepare import Stage
 from shared.bus.state import Received
@@ -201,9 +201,11 @@ class Drain:
     async def _evict(self, name: str, pod: Pod) -> None:
         step = self._telemetry.begin("evict pod", self._traceparent(name))
         result = await evicting.evict(self._api, pod)
-        if isinstance(result, float):
-            self._change(name).later[pod.uid] = clock.loop_time() + result
+        later = self._change(name).later
+        if isinstance(result, Later):
+            later[pod.uid] = result
             return
+        later.pop(pod.uid, None)
         self._telemetry.end(step, attributes={"node": name, "pod": pod.key})
         self._diary.evicted(name, pod.key, result)
         if result is evicting.Result.EVICTED:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import enum
 
 from services.reconfigurer.controller import eviction, kube
-from services.reconfigurer.controller.eviction import Pod
+from services.reconfigurer.controller.eviction import Later, Pod
+from shared.runtime import clock
 from shared.telemetry import catalogue
 
-BUDGET_RETRY_S = 5.0  # where the server does not say when to come again
+RETRY_S = 5.0  # where the server does not say when to come again
+BUDGET = "may not be evicted now: a disruption budget says so"
 
 
 class Result(enum.Enum):
-    """What became of an eviction that was not refused for now."""
+    """What became of an eviction that was not refused."""
 
     EVICTED = "evicted"
     GONE = "gone"  # or another pod of the same name
@@ -33,11 +35,11 @@ async def read(api: kube.Kube, key: str) -> Pod | None:
         return None
 
 
-async def evict(api: kube.Kube, pod: Pod) -> Result | float:
-    """Evict a pod, by its UID; a number is for how many seconds its budget refuses.
+async def evict(api: kube.Kube, pod: Pod) -> Result | Later:
+    """Evict a pod, by its UID.
 
-    Raises:
-        KubeError: refused for another reason, or not reached.
+    Whatever the server has against it (a disruption budget, two of them, a webhook, a right that
+    is missing) holds up no other pod: this one is asked for again later.
     """
     namespace, _, name = pod.key.partition("/")
     body = {
@@ -49,14 +51,12 @@ async def evict(api: kube.Kube, pod: Pod) -> Result | float:
     try:
         await api.call("POST", f"{_path(namespace, name)}/eviction", body=body)
     except kube.KubeError as error:
-        if error.later:
-            api.meters.count(catalogue.EVICTIONS, outcome="blocked")
-            return error.retry_after_s or BUDGET_RETRY_S
         if error.missing or error.conflict:
             api.meters.count(catalogue.EVICTIONS, outcome=Result.GONE.value)
             return Result.GONE
-        api.meters.count(catalogue.EVICTIONS, outcome="failed")
-        raise
+        api.meters.count(catalogue.EVICTIONS, outcome="blocked" if error.later else "failed")
+        why = BUDGET if error.later else f"could not be evicted: {error}"
+        return Later(clock.loop_time() + (error.retry_after_s or RETRY_S), why)
     api.meters.count(catalogue.EVICTIONS, outcome=Result.EVICTED.value)
     return Result.EVICTED
 

@@ -52,6 +52,14 @@ class Pod:
         return not self.over and bool(self.resources & served)
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An eviction that was refused: when to ask again, in loop time, and why it was."""
+
+    at: float
+    why: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What the values say of pods, and where the change stands."""
@@ -62,15 +70,26 @@ class Rules:
     daemon_set: Answer
     held: bool  # the allocator has acknowledged the hold
     evicted: Mapping[str, str] = field(default_factory=dict)  # UIDs by key, in this change
-    later: Mapping[str, float] = field(default_factory=dict)  # refused by a budget until, by UID
+    later: Mapping[str, Later] = field(default_factory=dict)  # refused evictions, by UID
     now: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Evict this pod, and no other of its name."""
+    """Evict this pod, and no other of its name; `refused` is why it was not when asked last."""
 
     pod: Pod
+    refused: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its namespace and name."""
+        return self.pod.key
+
+    @property
+    def why(self) -> str:
+        """What is to be said of it while it is there."""
+        return self.refused or "is being evicted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +173,9 @@ def _verdict(key: str, pod: Pod | None, rules: Rules) -> Verdict:
         return Leave(key, left)
     if pod.ending:
         return Wait(key, "is ending, within its grace period")
-    if rules.later.get(pod.uid, 0.0) > rules.now:
-        return Wait(key, "may not be evicted now: a disruption budget says so")
+    refused = rules.later.get(pod.uid)
+    if refused is not None and refused.at > rules.now:
+        return Wait(key, refused.why)
     return _by_owner(pod, rules)
 
 
@@ -168,7 +188,8 @@ def _by_owner(pod: Pod, rules: Rules) -> Verdict:
         return Refuse(pod.key, "belongs to a DaemonSet, and drain.daemonSetPods is fail")
     if pod.owner == DAEMON_SET and not rules.held:
         return Wait(pod.key, "belongs to a DaemonSet and would be back before the hold stands")
-    return Evict(pod)
+    refused = rules.later.get(pod.uid)
+    return Evict(pod, refused.why if refused else "")
 
 
 def _not_the_holder(pod: Pod, rules: Rules) -> str:

@@ -154,21 +154,19 @@ def _hold(view: View, attempt: Attempt) -> Next:
     noted = evicted | {pod.key: pod.uid for pod in evict}
     note = {names.EVICTED_ANNOTATION: notes.written(noted)}
     patch = Patch(annotations=note) if noted != evicted else NOTHING
-    waits = "; ".join(f"{each.key} {each.why}" for each in found if isinstance(each, Wait))
+    waits = "; ".join(f"{each.key} {each.why}" for each in found if _waited_for(each))
     return Next(
         attempt=attempt,
         patch=patch | _brief(view),
         evict=evict,
         waits=waits,
-        blockers=tuple(map(_blocker, found)),
+        blockers=tuple((each.key, each.why) for each in found),
     )
 
 
-def _blocker(found: eviction.Verdict) -> tuple[str, str]:
-    """A pod in the way, and what it is waited for."""
-    if isinstance(found, Evict):
-        return found.pod.key, "is being evicted"
-    return found.key, found.why
+def _waited_for(found: eviction.Verdict) -> bool:
+    """Whether more than the look that comes next is needed; so it is after a refusal."""
+    return isinstance(found, Wait) or (isinstance(found, Evict) and bool(found.refused))
 
 
 def _rules(view: View, evicted: dict[str, str]) -> eviction.Rules:
@@ -185,9 +183,9 @@ def _rules(view: View, evicted: dict[str, str]) -> eviction.Rules:
 
 
 def _late(view: View, found: tuple[eviction.Verdict, ...]) -> str:
-    pods = [each.pod.key if isinstance(each, Evict) else each.key for each in found]
-    if pods:
-        return f"pods that still hold its slots: {', '.join(pods)}"
+    if found:
+        pods = ", ".join(f"{each.key} ({each.why})" for each in found)
+        return f"pods that still hold its slots: {pods}"
     if view.held:
         return "no pod holds its slots any more, and the agent has not gone on"
     return "the allocator has not acknowledged the hold"

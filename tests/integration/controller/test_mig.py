@@ -179,6 +179,34 @@ async def test_a_disruption_budget_is_waited_for(tmp_path: pathlib.Path) -> None
         assert node.evicted == ["b"]
 
 
+async def test_u067_a_pod_that_may_not_be_evicted_holds_up_no_other(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Two budgets on one pod are refused for good (500): the others go, and people are told why."""
+    why = "could not be evicted: This pod has more than one PodDisruptionBudget"
+    async with parts.running(tmp_path) as whole, changing.running(whole) as node:
+        drain(whole, drain_timeout_seconds=6.0)
+        for name, slot in (("a", 0), ("b", 1)):
+            node.add_pod(name, slot_id(GOES, slot))
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}
+        for name in ("keep", "keep-too"):
+            budget = {"metadata": {"name": name}, "spec": spec}
+            whole.at.server.objects.create(kinds.BUDGET, "default", budget)
+        whole.start()
+        await changing.label(whole, LAYOUT)
+        await eventually(lambda: node.evicted == ["b"], within=WITHIN)
+        await eventually(
+            lambda: [each.why.startswith(why) for each in drained(whole).pods] == [True],
+            within=WITHIN,
+        )
+        await eventually(lambda: node.state == "failed", within=WITHIN)
+        assert node.reason.startswith("DrainTimeout")
+        assert f"default/a ({why}" in node.reason
+        found = node.condition(names.MIG_CONFIGURED_CONDITION)
+        assert why in found["message"]
+        assert node.evicted == ["b"]
+
+
 async def test_a_protected_pod_fails_the_change_before_anybody_is_evicted(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -11,6 +11,7 @@ from services.reconfigurer.controller import eviction
 from services.reconfigurer.controller.eviction import (
     Answer,
     Evict,
+    Later,
     Leave,
     Pod,
     Refuse,
@@ -92,11 +93,14 @@ def test_a_new_pod_of_the_name_of_an_evicted_one_is_left() -> None:
     assert isinstance(verdict(changed(uid="u9"), rules), Leave)
 
 
-def test_a_budgets_refusal_is_waited_out() -> None:
-    """429: the same pod later, not others instead."""
-    rules = dataclasses.replace(RULES, later={"u1": 10.0}, now=9.0)
-    assert isinstance(verdict(POD, rules), Wait)
-    assert verdict(POD, dataclasses.replace(rules, now=10.0)) == Evict(POD)
+def test_a_refusal_is_waited_out() -> None:
+    """The same pod later, not others instead; the words stay until it goes."""
+    rules = dataclasses.replace(RULES, later={"u1": Later(10.0, "a webhook says no")}, now=9.0)
+    assert verdict(POD, rules) == Wait(POD.key, "a webhook says no")
+    again = verdict(POD, dataclasses.replace(rules, now=10.0))
+    assert again == Evict(POD, "a webhook says no")
+    assert again.why == "a webhook says no"
+    assert verdict(POD).why == "is being evicted"
 
 
 def test_daemon_set_pods_are_evicted_only_behind_an_acknowledged_hold() -> None:

@@ -176,6 +176,27 @@ def test_u067_pods_that_do_not_end_in_time_fail_the_change_and_all_is_as_before(
     assert changing_node.COMES in made.devices, "and it is tried again"
 
 
+@pytest.mark.parametrize("due", [False, True])
+def test_whoever_could_not_be_evicted_is_named_with_the_reason(due: bool) -> None:
+    """While it waits, while it is asked for again, and in what the change fails with."""
+    made, attempt = holding()
+    pods = [running.pod for running in made.pods]
+    at = made.now + (0.0 if due else 5.0)
+    later = {pods[0].uid: eviction.Later(at, "could not be evicted: a webhook says no")}
+    step = prepare.decide(dataclasses.replace(made.view(), later=later), attempt)
+    assert step.waits == f"{pods[0].key} could not be evicted: a webhook says no"
+    assert step.blockers == (
+        (pods[0].key, "could not be evicted: a webhook says no"),
+        (pods[1].key, "is being evicted"),
+    )
+    assert step.evict == tuple(pods if due else pods[1:])
+    made.now += BRIEF.timeout_s + 1
+    late = dataclasses.replace(made.view(), later=later)
+    failure = prepare.decide(late, step.attempt).attempt.failure
+    assert failure
+    assert f"{pods[0].key} (could not be evicted: a webhook says no)" in failure.sentence
+
+
 def test_waits_between_tries_grow() -> None:
     """A drain that cannot succeed does not evict and cordon over and over."""
     made, attempt = holding()
