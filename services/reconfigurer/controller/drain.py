@@ -21,7 +21,6 @@ from services.reconfigurer.controller import (
     eviction,
     fleet,
     kube,
-    nodes,
     prepare,
     saying,
     snapshot,
@@ -181,9 +180,12 @@ class Drain:
         return tuple(pod for pod in found if pod is not None)
 
     async def _patch(self, name: str, view: View, step: Next) -> bool:
-        """Patch exactly the node that was looked at; False where it has changed meanwhile."""
+        """Patch exactly the node that was looked at; False where it has changed meanwhile.
+
+        What the node is now comes with the watch, which may be ahead of this answer.
+        """
         try:
-            found = await self._api.call(
+            await self._api.call(
                 "PATCH",
                 f"/api/v1/nodes/{name}",
                 body=step.patch.body(view.node.version),
@@ -194,7 +196,6 @@ class Drain:
             if not error.conflict:
                 raise
             return False
-        self._fleet.nodes[name] = nodes.node_of(found)
         self._diary.patched(name, step.patch)
         return True
 
