@@ -1,8 +1,8 @@
 """List, then watch, for ever: changes of one kind of object → calls of a `Follower`.
 
 Pages on listing, bookmarks, resuming by resourceVersion after a cut, a fresh list when the server
-has forgotten that version (410), waits with jitter in between. `app` runs one of these for all
-nodes and one for the one ConfigMap, however many nodes there are.
+has forgotten that version (410) or refuses it again and again, waits with jitter in between. `app`
+runs one of these for all nodes and one for the one ConfigMap, however many nodes there are.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 PAGE = 500
 WATCH_S = 300  # ask the server to end a watch after this long
 IDLE_S = 90.0  # bookmarks come about every minute; a quieter connection counts as dead
+REFUSALS = 3  # of one version, one after the other: the server may never give it out
 SHORT_S = 1.0  # a watch that ends sooner shows a server in trouble: wait before the next one
 
 
@@ -70,8 +71,7 @@ async def follow(
                 await watcher.list()
             await watcher.watch(jitter())
         except kube.KubeError as error:
-            if error.gone:
-                watcher.version = ""
+            watcher.fail(error)
             log.warning("watch of %s: %s; trying again", feed.says, error)
             api.meters.count(catalogue.WATCH_RESTARTS, watch=feed.says)
         if clock.loop_time() - began > SHORT_S:
@@ -86,7 +86,19 @@ class _Watcher:
         self._api = api
         self._feed = feed
         self._follower = follower
+        self._refusals = 0  # since the last thing that was heard
         self.version = ""
+
+    def fail(self, error: kube.KubeError) -> None:
+        """Decide where to go on: where it was, or with a list if that version is of no use.
+
+        A server that is away or busy has said nothing of the version; whole fleets listed anew
+        would not help it.
+        """
+        self._refusals += bool(error.status) and not error.later
+        if error.gone or self._refusals >= REFUSALS:
+            self.version = ""
+            self._refusals = 0
 
     async def list(self) -> None:
         """Read all pages and hand them over as one; a list that breaks off counts for nothing."""
@@ -130,3 +142,4 @@ class _Watcher:
         elif kind != "BOOKMARK":
             self._follower.changed(found)
         self.version = found["metadata"]["resourceVersion"]
+        self._refusals = 0

@@ -105,6 +105,35 @@ async def test_a_forgotten_version_is_answered_by_a_fresh_list() -> None:
             await eventually(lambda: seen.label("gpu-a", "after") == "yes")
 
 
+@pytest.mark.parametrize(("code", "lists"), [(500, 2), (429, 1)])
+async def test_a_version_that_is_refused_again_and_again_is_not_asked_for_for_ever(
+    code: int, lists: int
+) -> None:
+    """After three refusals everything is listed anew; a busy server is spared that."""
+    versions: list[str] = []
+
+    async def fault(call: faults.Call) -> faults.Fault | None:
+        if not call.is_watch:
+            return None
+        versions.append(call.query["resourceVersion"])
+        if versions[-1] == versions[0] and len(versions) < 5:
+            return faults.Refuse(code, retry_after=0)
+        return None
+
+    async with cluster.running(fault=fault) as at:
+        at.add_node("gpu-a")
+        seen = Seen()
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(watch.follow(at.api, NODES, seen, lambda: 0.0))
+            await eventually(lambda: versions)
+            at.add_node("gpu-b")  # so that a fresh list has another version
+            await eventually(lambda: seen.lists == lists and "gpu-b" in seen.nodes)
+            await at.patch_node("gpu-a", labels={"after": "yes"})
+            await eventually(lambda: seen.label("gpu-a", "after") == "yes")
+            assert seen.lists == lists
+            task.cancel()
+
+
 async def test_refused_requests_are_tried_again() -> None:
     """An API server that answers 503 for a while ends nothing."""
     refusals = [faults.Refuse(503), faults.Refuse(429, retry_after=1), faults.Refuse(500)]
