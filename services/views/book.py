@@ -37,7 +37,11 @@ class Book:
         self._values: dict[str, dict[str, Received[Any]]] = {name: {} for name in READ}
         self._readers: list[fleet.FleetReader[Any]] = [
             fleet.FleetReader(
-                bus, table.bucket(name), self._keeper(name), on_renewed=self._renewer(name)
+                bus,
+                table.bucket(name),
+                self._keeper(name),
+                on_renewed=self._renewer(name),
+                on_gone=self._dropper(name),
             )
             for name in READ
         ]
@@ -141,6 +145,13 @@ class Book:
             self._values[name][node] = received
 
         return renew
+
+    def _dropper(self, name: str) -> Callable[[str], None]:
+        def drop(node: str) -> None:
+            self._values[name].pop(node, None)
+            self.news.set()
+
+        return drop
 
 
 def _heard(received: Received[Any]) -> Heard:

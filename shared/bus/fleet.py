@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Generic, TypeVar
 
 from shared.bus import following, freshness
@@ -28,7 +28,8 @@ def _token(message: Message) -> str:
 class FleetReader(Generic[M]):
     """Calls `on_value` with the node and each newer value of every node.
 
-    `on_renewed` gets those that were stored anew as they were.
+    `on_renewed` gets those that were stored anew as they were, `on_gone` the nodes that were
+    buried.
     """
 
     def __init__(
@@ -36,13 +37,16 @@ class FleetReader(Generic[M]):
         bus: Bus,
         bucket: Bucket,
         on_value: Callable[[str, Received[M]], None],
+        *,
         look_every: float = following.LOOK_EVERY_S,
         on_renewed: Callable[[str, Received[M]], None] | None = None,
+        on_gone: Callable[[str], object] | None = None,
     ) -> None:
         self._bus = bus
         self._bucket = bucket
         self._on_value = on_value
         self._on_renewed = on_renewed
+        self._on_gone = on_gone
         self._look_every = look_every
         self._receptions: dict[str, Reception[M]] = {}
         self.looked = asyncio.Event()  # the whole bucket has been read once
@@ -64,12 +68,26 @@ class FleetReader(Generic[M]):
         node = table.node_of_token(token)
         on_value = functools.partial(self._on_value, node)
         on_renewed = functools.partial(self._on_renewed, node) if self._on_renewed else None
-        return Reception(self._bucket, token, on_value, on_renewed)
+        on_gone = functools.partial(self._on_gone, node) if self._on_gone else None
+        return Reception(self._bucket, token, on_value, on_renewed, on_gone)
 
     async def _look(self, session: Session) -> None:
+        seen: set[str] = set()
         async for message in session.read(self._bucket.stream, self._bucket.key("*")):
+            seen.add(_token(message))
             self._take(message)
+        self._forget_but(seen)
         self.looked.set()
+
+    def _forget_but(self, seen: Container[str]) -> None:
+        """Let go of nodes that were buried, once their tombstones have gone as well."""
+        over = [
+            token
+            for token, reception in self._receptions.items()
+            if token not in seen and not reception.stands
+        ]
+        for token in over:
+            del self._receptions[token]
 
 
 class FleetWriter(Generic[M]):
@@ -86,6 +104,10 @@ class FleetWriter(Generic[M]):
     def put(self, node: str, message: M, traceparent: str = "") -> None:
         """Let `message` stand for a node; what was put before and not yet sent is forgotten."""
         self._keeper.want(table.node_token(node), message, traceparent)
+
+    def forget(self, node: str) -> None:
+        """Let go of what was put for a node: whatever stands there from now on is not ours."""
+        self._keeper.forget(table.node_token(node))
 
     async def run(self) -> None:
         """Write for ever."""

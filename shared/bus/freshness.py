@@ -3,6 +3,7 @@
 Messages may be lost, late, doubled, or come from a store that was made anew; direct gets may lag;
 and anybody's storage answer may be sent to our subject. A value counts if the server says that it
 was stored under our key, and if it is of a greater store, or of a higher sequence in the same one.
+A tombstone is ordered like a value: it takes away what is older, and a newer value stands again.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Reading(Generic[M]):
         if sequence is None:
             return Verdict.FOREIGN
         if not data:
-            return Verdict.EMPTY
+            return self._bury(headers.get(table.STORE_HEADER, ""), sequence)
         digest = hashlib.blake2b(data, digest_size=16).digest()
         if digest == self._digest:
             return self._renew(sequence)
@@ -83,6 +84,16 @@ class Reading(Generic[M]):
             return Verdict.OLDER
         self.mark = Mark(self.mark.store, sequence)
         return Verdict.RENEWED
+
+    def _bury(self, store: str, sequence: int) -> Verdict:
+        if not store.isdecimal():
+            self.problem = f"an empty value without {table.STORE_HEADER}"
+            return Verdict.UNREADABLE
+        mark = Mark(int(store), sequence)
+        if mark <= self.mark:
+            return Verdict.OLDER
+        self.mark, self.value, self.problem, self._digest = mark, None, "", b""
+        return Verdict.EMPTY
 
     def _decode(self, data: bytes) -> Any:
         value = codec.decode(self._bucket.message, data)

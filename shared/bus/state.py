@@ -51,7 +51,8 @@ class Received(Generic[M]):
 class Reception(Generic[M]):
     """Messages of one key → values handed on, each newer than the last. For readers only.
 
-    A value that was stored anew as it was goes to `on_renewed` instead, where that is given.
+    A value that was stored anew as it was goes to `on_renewed` instead, where that is given, and
+    `on_gone` is told of a tombstone.
     """
 
     def __init__(
@@ -60,11 +61,18 @@ class Reception(Generic[M]):
         token: str,
         on_value: Callable[[Received[M]], None],
         on_renewed: Callable[[Received[M]], None] | None = None,
+        on_gone: Callable[[], object] | None = None,
     ) -> None:
         self._reading: freshness.Reading[M] = freshness.Reading(bucket, token)
         self._key = bucket.key(token)
         self._hand_on = {Verdict.APPLIED: on_value, Verdict.RENEWED: on_renewed}
+        self._on_gone = on_gone
         self._told = ""
+
+    @property
+    def stands(self) -> bool:
+        """Whether there is a value."""
+        return self._reading.value is not None
 
     def take(self, message: Message) -> None:
         """Hand the value on if it is newer than the one in force."""
@@ -75,13 +83,18 @@ class Reception(Generic[M]):
             sequence = self._reading.mark.sequence
             stored_at = message.headers.get(STORED_AT, "")
             hand_on(Received(self._reading.value, traceparent, sequence, stored_at))
+        elif verdict is Verdict.EMPTY and self._on_gone is not None:
+            self._on_gone()
         elif verdict is Verdict.UNREADABLE and self._reading.problem != self._told:
             self._told = self._reading.problem
             log.warning("%s keeps its former value: %s", self._key, self._told)
 
 
 class StateReader(Generic[M]):
-    """Calls `on_value` with each newer value of one node, from the first that stands."""
+    """Calls `on_value` with each newer value of one node, from the first that stands.
+
+    A tombstone changes nothing for the node itself: whoever reads it there lives.
+    """
 
     def __init__(
         self,

@@ -49,6 +49,10 @@ class Upkeep:
         self._encode(key)
         key.stands = before is not None and before.stands and before.data == key.data
 
+    def forget(self, token: str) -> None:
+        """Want nothing under a key any more, and mind nothing that stands there."""
+        self._keys.pop(token, None)
+
     def renew(self, token: str) -> None:
         """Let what stands be due once more, for its age to say that we live."""
         if token in self._keys:
@@ -99,6 +103,10 @@ class Upkeep:
         return tuple(
             token for token, key in self._keys.items() if not key.stands and not key.refused
         )
+
+    def wants(self, token: str) -> bool:
+        """Whether something should stand under a key."""
+        return token in self._keys
 
     def outgoing(self, token: str) -> Outgoing:
         """The wanted value of a key as it goes out to the store of now."""

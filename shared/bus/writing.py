@@ -38,6 +38,10 @@ class Keeper:
         self._upkeep.want(token, message, traceparent)
         self._wake.set()
 
+    def forget(self, token: str) -> None:
+        """Want nothing under a key any more."""
+        self._upkeep.forget(token)
+
     def renew(self, token: str) -> None:
         """Store what stands under a key once more."""
         self._upkeep.renew(token)
@@ -105,6 +109,8 @@ class Keeper:
                 tasks.create_task(self._put(session, token), name=f"put {self._bucket.name}")
 
     async def _put(self, session: Session, token: str) -> None:
+        if not self._upkeep.wants(token):  # forgotten since it was found to be due
+            return
         outgoing = self._upkeep.outgoing(token)
         try:
             sequence = await session.store(outgoing.subject, outgoing.data, outgoing.headers)

@@ -93,8 +93,12 @@ RULES = f"""
   the newer, then the one of the higher sequence.
 - A reader subscribes to `sw.<bucket>.<node>`, then gets the key directly, and gets it again with
   each connection and on a slow timer. It takes a message only if its last `Nats-Stream` and
-  `Nats-Subject` headers name the key: the storage's answers can be sent to any subject. An empty
-  value is a tombstone.
+  `Nats-Subject` headers name the key: the storage's answers can be sent to any subject.
+- An empty value is a tombstone: the cluster has not had the node for
+  {table.ABSENT_S / 3600:.0f} h, and nobody hears its advertiser. Only the controller writes one,
+  under any key; `{table.STORE_HEADER}` says its store, so that it is ordered like a value, and
+  it goes by itself after {table.TOMBSTONE_S // 3600} h. Who reads all nodes forgets the node;
+  a service of the node itself minds nothing, and its writer writes again.
 - A writer writes only while connected, and again when another value stands under its key or the
   store is new. Nobody makes a consumer, and services ask each other nothing.
 - Values of {", ".join(f"`{each.name}`" for each in table.BUCKETS if each.renewed)} are

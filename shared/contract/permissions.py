@@ -114,8 +114,8 @@ def _node_service(role: Role, token: str) -> Permissions:
 
 
 def _controller() -> Permissions:
-    keys = [each.key("*") for each in table.writes(Role.CONTROLLER)]
-    stores = [each.key(table.STORE_KEY) for each in table.BUCKETS]
+    """All keys of all buckets: its own, each `_store`, and tombstones over those of others."""
+    keys = [each.key("*") for each in table.BUCKETS]
     logs = [
         each.subject(table.CONTROLLER_PLACE, "*")
         for each in table.LOGS
@@ -127,7 +127,7 @@ def _controller() -> Permissions:
         for verb in ("INFO", "CREATE", "UPDATE")
     ]
     return Permissions(
-        publish=(*keys, *stores, *logs, *management, *_all_gets(Role.CONTROLLER)),
+        publish=(*keys, *logs, *management, *_all_gets(Role.CONTROLLER)),
         subscribe=_all_heard(),
     )
 

@@ -18,7 +18,8 @@ def bucket_config(bucket: Bucket) -> StreamConfig:
     """One message a key; what is stored is republished; nothing can be rolled up or removed.
 
     Without `allow_direct` a read would be a consumer or need rights on the whole stream; with
-    roll-up a writer of one key could wipe all others.
+    roll-up a writer of one key could wipe all others. A message may have an end of its own:
+    tombstones do, so that names which never come back leave nothing behind.
     """
     return {
         "name": bucket.stream,
@@ -31,6 +32,7 @@ def bucket_config(bucket: Bucket) -> StreamConfig:
         "max_msgs_per_subject": 1,
         "max_msg_size": bucket.max_value_bytes + table.HEADER_ROOM_BYTES,
         "allow_direct": True,
+        "allow_msg_ttl": True,
         "allow_rollup_hdrs": False,
         "deny_delete": True,
         "deny_purge": True,

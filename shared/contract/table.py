@@ -25,11 +25,14 @@ class Role(enum.StrEnum):
 
 NODE_ROLES = (Role.ADVERTISER, Role.ALLOCATOR, Role.AGENT)
 STORE_KEY = "_store"  # holds the bucket's creation time; all may read it
+STORE_HEADER = "Slicewire-Store"  # of a tombstone, which has no stamp
 CONTROLLER_PLACE = "_controller"  # stands where a node's token would; no node has this name
 MAX_PAYLOAD_BYTES = 1 << 20  # the server closes a connection that sends more, headers included
 RENEW_EVERY_S = 60.0
 SILENT_S = 3 * RENEW_EVERY_S  # a renewed value that is older has lost its writer
 HEADER_ROOM_BYTES = 4096  # for traceparent and message id
+ABSENT_S = 3600.0  # a node that the cluster has not had for so long is buried
+TOMBSTONE_S = 24 * 3600  # a tombstone goes by itself: every reader that lives has seen it by then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,8 +64,10 @@ class ReadPath(RuleBasedStateMachine):
         verdict = self.reading.offer(sent.headers, sent.data)
         newer = sent.mark is not None and sent.mark > self.best
         told = sent.reason != self.best_reason or sent.mark is None
-        assert (verdict is Verdict.APPLIED) == (newer and told)
-        assert (verdict is Verdict.RENEWED) == (newer and not told)
+        value = bool(sent.data)
+        assert (verdict is Verdict.EMPTY) == (newer and not value)
+        assert (verdict is Verdict.APPLIED) == (newer and value and told)
+        assert (verdict is Verdict.RENEWED) == (newer and value and not told)
         if newer and sent.mark is not None:
             self.best, self.best_reason = sent.mark, sent.reason
 
@@ -78,7 +80,7 @@ class ReadPath(RuleBasedStateMachine):
         value = Hold(stamp=Stamp(node=NODE, writer="w", store=self.known_store), reason=reason)
         self._write(codec.encode(value), Mark(self.known_store, self.sequence), reason)
 
-    @precondition(lambda self: self.kept and self.kept[-1].mark is not None)
+    @precondition(lambda self: self.kept and self.kept[-1].data and self.kept[-1].mark is not None)
     @rule()
     def the_writer_renews(self) -> None:
         """What stands is stored anew as it is."""
@@ -87,9 +89,19 @@ class ReadPath(RuleBasedStateMachine):
         store = last.mark.store if last.mark else 0
         self._write(last.data, Mark(store, self.sequence), last.reason)
 
+    @rule()
+    def the_node_is_buried(self) -> None:
+        """A tombstone is stored, in the store that the controller knows of."""
+        self.sequence += 1
+        mark = Mark(self.store, self.sequence)
+        sent = self._stored(b"", mark)
+        sent.headers[table.STORE_HEADER] = str(self.store)
+        self.kept.append(sent)
+        self.wire.append(sent)
+
     @rule(data=st.sampled_from([b"", b"no JSON", b"{}", b'{"stamp": {"schema": 9}}']))
     def something_else_is_stored(self, data: bytes) -> None:
-        """A tombstone, or what this version cannot read."""
+        """An empty value that is no tombstone, or what this version cannot read."""
         self.sequence += 1
         self._write(data, None)
 

@@ -54,6 +54,14 @@ class WritePath(RuleBasedStateMachine):
         stamp = Stamp(node=table.node_of_token(token), writer="w")
         self.upkeep.want(token, Hold(stamp=stamp, reason=self.wanted[token]), "")
 
+    @precondition(lambda self: self.wanted)
+    @rule(token=TOKENS)
+    def a_key_is_forgotten(self, token: str) -> None:
+        """Its node has gone: what stands there is nobody's business any more."""
+        self.wanted.pop(token, None)
+        self.newest_seen.pop(token, None)
+        self.upkeep.forget(token)
+
     @rule()
     def the_store_is_looked_at(self) -> None:
         """`_store` is got or heard."""

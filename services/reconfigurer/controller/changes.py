@@ -54,6 +54,10 @@ class Changes:
             self._by_node[name] = Change(heard_at=now)
         return self._by_node[name]
 
+    def forget(self, name: str) -> None:
+        """Let go of a node that has been gone for long."""
+        self._by_node.pop(name, None)
+
     def view(self, name: str, node: snapshot.Snapshot, now: float) -> View:
         """What `prepare` decides on, without the node's pods."""
         change, received = self.of(name, now), self._fleet.progress.get(name)

@@ -99,6 +99,10 @@ class Drain:
             self._outlets.told(name, self._traceparent(name))
             self._woken.set()
 
+    def forget(self, name: str) -> None:
+        """Let go of a node that has been gone for long; nobody follows it any more."""
+        self._changes.forget(name)
+
     # ------------------------------------------------------------------ which nodes, and when
 
     async def run(self) -> NoReturn:

@@ -57,6 +57,10 @@ class Durations:
         if pending is not None:
             self._pending[name] = pending
 
+    def forget(self, name: str) -> None:
+        """Let go of a change that will not be seen to end."""
+        self._pending.pop(name, None)
+
     def look(self, name: str) -> None:
         """See whether a node has come to the end of its change."""
         pending = self._pending.get(name)

@@ -62,7 +62,7 @@ class Nodes:
             self._touched(node.name)
 
     def gone(self, found: kube.Json) -> None:
-        """Forget a node; its values on the bus stay, in case it comes back."""
+        """Forget a node; its values on the bus stay for an hour, in case it comes back."""
         self._fleet.nodes.pop(found["metadata"]["name"], None)
 
 

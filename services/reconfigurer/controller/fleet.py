@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from services.reconfigurer.controller import generations, nodes, texts
 from services.reconfigurer.controller.outcome import Outcome
@@ -61,6 +62,25 @@ class Fleet:
         """
         node = self.nodes.get(name)
         return node is not None and (name in self.inventories or node.says_gpu(self.config_label))
+
+    def told_of(self) -> set[str]:
+        """Every node that anything is known of but what the API server says."""
+        return set().union(*self._told())
+
+    def forget(self, name: str) -> None:
+        """Let go of all that is known of a node but what the API server says."""
+        for values in self._told():
+            values.pop(name, None)
+
+    def _told(self) -> tuple[dict[str, Any], ...]:
+        return (
+            self.intents,
+            self.inventories,
+            self.heard,
+            self.ledgers,
+            self.progress,
+            self.outcomes,
+        )
 
     def generations_in_use(self) -> Iterator[Generation]:
         """Every generation that some node may have seen."""

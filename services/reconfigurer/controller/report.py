@@ -74,6 +74,10 @@ class Report:
             if wish := self._missing(node):
                 self._want(name, wish)
 
+    def forget(self, name: str) -> None:
+        """Let go of what was said of a node that has been gone for long."""
+        self._said.pop(name, None)
+
     def write(self, name: str, traceparent: str) -> None:
         """Bring labels and conditions to what has become of the node; one patch says all."""
         node = self._fleet.nodes.get(name)

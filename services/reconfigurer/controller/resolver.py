@@ -114,6 +114,11 @@ class Resolver:
                 attributes={"cause": cause, "generation": str(change.generation)},
             )
 
+    def forget(self, name: str) -> None:
+        """Let go of a node that has been gone for long: it comes back as a new one, or never."""
+        self._forget(name)
+        self._labelled_at.pop(name, None)
+
     # ------------------------------------------------------------------ what follows
 
     async def run(self, transitions: int) -> NoReturn:

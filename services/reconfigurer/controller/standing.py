@@ -41,7 +41,9 @@ async def stores(bus: Bus) -> dict[str, int]:
 async def intents(bus: Bus) -> dict[str, Received[Intent]]:
     """All intents that stand on the bus now, by node: what the leader before has wanted."""
     found: dict[str, Received[Intent]] = {}
-    reader: fleet.FleetReader[Intent] = fleet.FleetReader(bus, INTENT, found.__setitem__)
+    reader: fleet.FleetReader[Intent] = fleet.FleetReader(
+        bus, INTENT, found.__setitem__, on_gone=lambda node: found.pop(node, None)
+    )
     async with asyncio.TaskGroup() as tasks:
         reading = tasks.create_task(reader.run(), name="read intents")
         await reader.looked.wait()
@@ -64,6 +66,10 @@ class Standing:
         """Publish a new intent; the inherited one has had its day."""
         self._inherited.pop(node, None)
         self._publish(node, wanted, traceparent)
+
+    def forget(self, node: str) -> None:
+        """Let go of the intent that was inherited for a node."""
+        self._inherited.pop(node, None)
 
     async def run(self) -> NoReturn:
         """Look on a timer, and at once when the connection is a new one."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from services.reconfigurer.controller import (
+    absent,
     drain,
     durations,
     events,
@@ -94,6 +95,7 @@ class Term:
             bus, table.bucket("progress"), self._drain.progress_seen
         )
         self._fleet.progress_read = self._progress.looked
+        self._absent = absent.Absent(bus, self._fleet, self._forget)
         self._facts = facts.Facts(bus, self._fleet.nodes, self._events.say)
         self._waiting = watching.Watching(
             process.api, bus, self._fleet, self._events.say, settings.waiting_event_seconds
@@ -159,6 +161,7 @@ class Term:
                 (self._inventories.run(), "read inventories"),
                 (self._ledgers.run(), "read ledgers"),
                 (self._progress.run(), "read progress"),
+                (self._absent.run(), "bury nodes that have gone"),
                 (self._facts.run(), "read facts"),
                 (watch.follow(self._api, watching.PODS, self._waiting), "watch pods"),
                 (self._waiting.run(), "tell of waiting pods"),
@@ -188,6 +191,16 @@ class Term:
     def _node_touched(self, name: str) -> None:
         self._report.node_touched(name)
         self._waiting.reconsider()
+
+    def _forget(self, node: str) -> None:
+        """Let go of a node everywhere; if it comes back it is a new one."""
+        self._writer.forget(node)
+        self._standing.forget(node)
+        self._resolver.forget(node)
+        self._drain.forget(node)
+        self._report.forget(node)
+        self._durations.forget(node)
+        self._fleet.forget(node)
 
     def _heard(self, node: str, received: Received[Inventory]) -> None:
         self._fleet.heard[node] = received.stored_ns

@@ -178,8 +178,8 @@ async def test_what_cannot_be_read_is_said_once_and_changes_nothing(
     assert caplog.text.count("keeps its former value") == 1
 
 
-async def test_a_tombstone_is_ignored(stocked: Broker) -> None:
-    """An empty value is not a value, for the node and for those who read all nodes."""
+async def test_an_empty_value_is_no_value(stocked: Broker) -> None:
+    """For the node and for those who read all nodes."""
     received: list[state.Received[Intent]] = []
     fleets: list[str] = []
     async with (
