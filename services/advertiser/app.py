@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from services.advertiser import loop, measures, mps_report, sampling
+from services.advertiser import loop, measures, mps_report, record, sampling
 from services.advertiser.settings import AdvertiserSettings
 from shared.bus import connection, logs, state
 from shared.bus import measures as bus_measures
@@ -42,14 +42,17 @@ async def serve(settings: AdvertiserSettings, measured: meters.Meters = meters.N
         advertiser = loop.Loop(
             nvml,
             loop.Outlets(
-                file=files.Store(settings.run_dir / "inventory.json", kind="inventory"),
+                record=record.Record(
+                    files.Store(settings.run_dir / "inventory.json", kind="inventory"),
+                    files.Store(settings.state_dir / "inventory.json", kind="inventory"),
+                    await asyncio.to_thread(boot.boot_id, settings.boot_id_path),
+                ),
                 mps=mps_report.Reader(settings.run_dir).read,
                 publish=writer.put,
                 tell=facts.publish,
             ),
             telemetry,
             stamp=bus.stamp(node),
-            boot_id=await asyncio.to_thread(boot.boot_id, settings.boot_id_path),
             look_period_s=settings.look_period_s,
             proc=settings.proc_root,
         )

@@ -26,11 +26,13 @@ class State:
     """What the advertiser knows: its verdicts, and what it published last (None: nothing yet).
 
     `is_remembered`: a process before this one published it, and the bus may have lost it since.
+    `is_of_former_boot`: it did so before the node booted, so its GPUs may have been taken out.
     """
 
     verdicts: health.Verdicts = field(default_factory=dict)
     published: Inventory | None = None
     is_remembered: bool = False
+    is_of_former_boot: bool = False
 
 
 def restored(saved: Inventory | None, *, same_boot: bool) -> State:
@@ -38,7 +40,9 @@ def restored(saved: Inventory | None, *, same_boot: bool) -> State:
     if saved is None:
         return State()
     verdicts = health.verdicts_in(saved.gpus) if same_boot else {}
-    return State(verdicts=verdicts, published=saved, is_remembered=True)
+    return State(
+        verdicts=verdicts, published=saved, is_remembered=True, is_of_former_boot=not same_boot
+    )
 
 
 def after_look(
@@ -105,7 +109,7 @@ def without_answer(state: State, verdict: Health) -> Hardware | None:
 
 def unseen(state: State) -> Hardware | None:
     """What is known while NVML is let go on purpose: what was published last, as it was."""
-    if state.published is None:
+    if state.published is None or state.is_of_former_boot:
         return None
     return Hardware(
         driver_version=state.published.driver_version,
@@ -158,7 +162,8 @@ def _devices(gpu: Gpu) -> set[str]:
 
 
 def _judged(state: State, hardware: Hardware, now: int) -> tuple[Gpu, ...]:
-    before = {gpu.uuid: gpu for gpu in state.published.gpus} if state.published else {}
+    known = unseen(state)
+    before = {gpu.uuid: gpu for gpu in known.gpus} if known else {}
     return tuple(
         health.judged(gpu, state.verdicts, before.get(gpu.uuid), now)
         for gpu in _with_the_vanished(hardware.gpus, before)
@@ -220,11 +225,12 @@ def _wanted(
 def _kept(state: State, gpus: tuple[Gpu, ...]) -> tuple[Share, ...]:
     """The former shares of devices that are still there; a GPU that was cut since has no MPS."""
     present = {gpu.uuid: gpu.mig_enabled for gpu in gpus}
+    present |= {device.uuid: True for gpu in gpus for device in gpu.mig_devices}
     kept = state.published.shares if state.published else ()
     return tuple(
         share
         for share in kept
-        if share.gpu_uuid in present
+        if share.uuid in present
         and not (share.strategy is Strategy.MPS and present[share.gpu_uuid])
     )
 

@@ -15,15 +15,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.advertiser import health, inventory, mps, telling
+from services.advertiser import health, inventory, mps, record, telling
 from shared.bus import state as bus_state
-from shared.contract.codec import UnreadableError, decode, encode
 from shared.contract.facts import Fact
 from shared.contract.messages import Hold, Intent, Inventory, Stamp
 from shared.domain.gpu import Hardware
 from shared.nvml import capabilities, errors, known
 from shared.nvml.port import GpuEvent
-from shared.runtime import clock, files, logs
+from shared.runtime import clock, logs
 from shared.telemetry import catalogue, spans
 
 log = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ class Observer(Protocol):
 class Outlets:
     """Where the loop's results go, and where it asks for the MPS service's."""
 
-    file: files.Store
+    record: record.Record
     mps: Callable[[], Awaitable[mps.Report]]
     publish: Callable[[Inventory, str], None]
     tell: Callable[[Fact, str], None]
@@ -65,7 +64,6 @@ class Loop:
         telemetry: spans.Telemetry,
         *,
         stamp: Stamp,
-        boot_id: str,
         look_period_s: float,
         proc: pathlib.Path,
     ) -> None:
@@ -74,7 +72,6 @@ class Loop:
         self._telemetry = telemetry
         self._teller = telling.Teller(outlets.tell, telemetry.meters)
         self._stamp = stamp
-        self._boot_id = boot_id
         self._look_period_s = look_period_s
         self._proc = proc
         self._minors: capabilities.Minors = {}
@@ -108,24 +105,14 @@ class Loop:
 
     async def run(self) -> None:
         """Restore, then look and publish until cancelled; NVML is let go at the end."""
-        self._state = await self._restored()
+        self._state = await self._outlets.record.read()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._listen(), name="NVML events")
+                tasks.create_task(self._outlets.record.run(), name="copy the inventory")
                 tasks.create_task(self._keep_looking(), name="looks at the hardware")
         finally:
             await self._let_go()
-
-    async def _restored(self) -> inventory.State:
-        saved = await self._outlets.file.read()
-        if saved is None:
-            return inventory.restored(None, same_boot=False)
-        try:
-            former = decode(Inventory, saved.payload)
-        except UnreadableError as error:
-            log.warning("inventory.json cannot be read (%s): starting without it", error)
-            return inventory.restored(None, same_boot=False)
-        return inventory.restored(former, same_boot=saved.boot_id == self._boot_id)
 
     async def _listen(self) -> None:
         async for event in self._nvml.events():
@@ -243,10 +230,12 @@ class Loop:
         cause = self._cause(content, heard_ns)
         step = self._telemetry.begin("publish inventory", cause.traceparent)
         content = dataclasses.replace(content, traceparent=step.traceparent)
-        await self._save(content)
+        await self._outlets.record.write(content)
         self._outlets.publish(content, step.traceparent)
         self._teller.tell(self._state.published, content, step)
-        self._state = dataclasses.replace(self._state, published=content, is_remembered=False)
+        self._state = dataclasses.replace(
+            self._state, published=content, is_remembered=False, is_of_former_boot=False
+        )
         self._telemetry.end(step)
         self._telemetry.end(
             cause,
@@ -274,11 +263,3 @@ class Loop:
         if self._hold is not None and not self._hold.recut:
             self._cut = None  # what is cut from now on was cut by somebody else
         return cut.traceparent
-
-    async def _save(self, content: Inventory) -> None:
-        try:
-            await self._outlets.file.write(encode(content), self._boot_id)
-        except OSError as error:
-            log.error(
-                "cannot write %s (%s): a restart would forget", self._outlets.file.path, error
-            )

@@ -17,6 +17,10 @@ class AdvertiserSettings(settings.NodeBusSettings):
     run_dir: pathlib.Path = Field(
         default=pathlib.Path("/run/slicewire"), description="folder of locks and inventory.json"
     )
+    state_dir: pathlib.Path = Field(
+        default=pathlib.Path("/var/lib/slicewire"),
+        description="folder of a copy of inventory.json, which outlives a boot",
+    )
     look_period_s: float = Field(
         default=0.5, gt=0, description="seconds between two looks at the hardware"
     )

@@ -172,9 +172,10 @@ def _services(node: RealNode, broker: Broker) -> dict[str, Process]:
     kubelet = node.kubelet
     place = (
         *("--node-name", NAME, "--run-dir", str(node.folder / "run")),
+        *("--state-dir", str(node.folder / "state")),
         *("--boot-id-path", str(node.folder / BOOT_ID)),
     )
-    serves = ("--state-dir", str(node.folder / "state"), "--dev-root", str(node.folder / "host"))
+    serves = ("--dev-root", str(node.folder / "host"))
     sockets = (
         *("--device-plugins-dir", str(kubelet.plugins_folder)),
         *("--pod-resources-socket", str(kubelet.pod_resources_socket)),

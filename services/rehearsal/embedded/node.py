@@ -187,8 +187,7 @@ class EmbeddedNode:
         }
         if service is Service.MPS:
             return _words(flags | {"--mps-dir": str(self._run_dir / "mps")})
-        if service is not Service.ADVERTISER:
-            flags |= {"--state-dir": str(self._state_dir)}
+        flags |= {"--state-dir": str(self._state_dir)}
         if service is Service.ALLOCATOR:
             flags |= {
                 "--device-plugins-dir": str(self.kubelet.plugins_folder),

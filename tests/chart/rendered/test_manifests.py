@@ -206,7 +206,7 @@ def test_the_advertiser_sees_processes_where_use_is_told_by_pod(
     if sees:
         assert mounts["log-links"]["readOnly"] is True
     paths = {each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each}
-    assert paths - {"/var/log/containers"} == {"/run/slicewire"}
+    assert paths - {"/var/log/containers"} == {"/run/slicewire", "/var/lib/slicewire"}
 
 
 def test_mps_daemons_outlive_an_upgrade() -> None:

@@ -40,7 +40,13 @@ def settings(folder: pathlib.Path, broker: Broker | None = None) -> AdvertiserSe
         user, password = broker.credentials(Role.ADVERTISER, NODE)
         place = {"bus_url": broker.url, "bus_user": user, "bus_password_file": password}
     return AdvertiserSettings.model_validate(
-        {"node_name": NODE, "run_dir": folder, "look_period_s": 0.05, **place}
+        {
+            "node_name": NODE,
+            "run_dir": folder,
+            "state_dir": folder / "state",
+            "look_period_s": 0.05,
+            **place,
+        }
     )
 
 
@@ -184,6 +190,27 @@ async def test_an_xid_is_told_where_nvml_can_no_longer_count_the_gpus(
         await eventually(lambda: are(HealthState.SILENT, HealthState.SILENT))
         await asyncio.to_thread(nvml.heal, counting)
         await eventually(lambda: are(HealthState.LOST, HealthState.HEALTHY))
+
+
+@pytest.mark.usefixtures("nvml")
+async def test_u027_a_node_that_boots_without_the_bus_offers_what_it_offered_last(
+    tmp_path: pathlib.Path, broker: Broker
+) -> None:
+    """/run is empty and nobody says what is wanted: the copy on the disk does."""
+    async with controller(broker) as (writer, _), running(app.serve(settings(tmp_path, broker))):
+        writer.put(NODE, hardware.intent(hardware.time_sliced(4), FIRST, NODE), TRACEPARENT)
+        await eventually((tmp_path / "state" / "inventory.json").exists)
+        await eventually(lambda: offers(tmp_path / "state", 4))
+    (tmp_path / "inventory.json").unlink()
+    await asyncio.to_thread((tmp_path / "boot_id").write_text, "another boot", "ascii")
+    booted = settings(tmp_path).model_copy(update={"boot_id_path": str(tmp_path / "boot_id")})
+    async with running(app.serve(booted)):
+        await eventually(lambda: offers(tmp_path, 4))
+
+
+async def offers(folder: pathlib.Path, replicas: int) -> bool:
+    content = await in_file(folder)
+    return content is not None and [each.replicas for each in content.shares] == [replicas] * 2
 
 
 @pytest.mark.usefixtures("nvml")

@@ -83,6 +83,7 @@ async def site(folder: pathlib.Path, proc: pathlib.Path | None = None) -> AsyncI
     settings = AdvertiserSettings(
         node_name=NODE,
         run_dir=folder,
+        state_dir=folder / "state",
         look_period_s=0.05,
         bus_url=broker.url,
         bus_user=user,

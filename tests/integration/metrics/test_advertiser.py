@@ -33,6 +33,7 @@ async def test_a_fatal_xid_is_counted_once_and_its_gpu_is_0(tmp_path: pathlib.Pa
         {
             "node_name": "n1",
             "run_dir": tmp_path,
+            "state_dir": tmp_path / "state",
             "look_period_s": 0.05,
             "bus_url": "nats://127.0.0.1:1",
         }

@@ -8,7 +8,7 @@ from services.advertiser import health, inventory
 from shared.contract.generation import Generation
 from shared.contract.messages import Intent, Inventory
 from shared.domain.gpu import Hardware, Health, HealthState
-from shared.domain.sharing import SharedResource
+from shared.domain.sharing import UNSHARED, MigStrategy, SharedResource
 from tests.support.hardware import gpu, hardware, intent, mig_gpu, stamp, time_sliced
 
 NODE = hardware(gpu(0), gpu(1))
@@ -118,6 +118,27 @@ def test_verdicts_of_another_boot_are_forgotten_and_those_of_this_boot_are_not()
     )
     assert inventory.restored(ill, same_boot=True).verdicts == {"GPU-0": sick}
     assert inventory.restored(ill, same_boot=False).verdicts == {}
+
+
+def test_a_gpu_that_was_taken_out_while_the_node_was_down_is_gone_and_not_lost() -> None:
+    before = served(NODE, intent(time_sliced(4), FIRST)).published
+    content = published(hardware(gpu(1)), None, inventory.restored(before, same_boot=False))
+    assert content is not None
+    assert [each.uuid for each in content.gpus] == ["GPU-1"]
+    assert replicas(content) == {"GPU-1": 4}
+
+
+def test_mig_devices_that_no_boot_leaves_are_offered_no_longer() -> None:
+    mixed = dataclasses.replace(UNSHARED, mig_strategy=MigStrategy.MIXED)
+    before = served(hardware(mig_gpu(0, 2)), intent(mixed, FIRST)).published
+    state = inventory.restored(before, same_boot=False)
+    assert replicas(before) == {"MIG-0-0": 1, "MIG-0-1": 1}
+    assert replicas(published(hardware(mig_gpu(0, 0)), None, state)) == {}
+
+
+def test_after_a_boot_nothing_is_said_of_gpus_before_nvml_says_that_they_are_there() -> None:
+    before = served(NODE, intent(time_sliced(4), FIRST)).published
+    assert inventory.without_driver(inventory.restored(before, same_boot=False), "no NVML") is None
 
 
 def test_u053_one_fact_tells_of_one_gpu_whose_health_changed_however_it_is_cut() -> None:

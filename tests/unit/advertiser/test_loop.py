@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from services.advertiser import loop, mps
+from services.advertiser import loop, mps, record
 from shared.bus.state import Received
 from shared.contract import codec
 from shared.contract.facts import Fact
@@ -86,7 +86,11 @@ async def advertising(folder: pathlib.Path, nvml: SpokenNvml) -> AsyncIterator[T
     """Serve a node whose two GPUs are time-sliced by four."""
     told = Told()
     outlets = loop.Outlets(
-        file=files.Store(folder / "inventory.json", kind="inventory"),
+        record=record.Record(
+            files.Store(folder / "inventory.json", kind="inventory"),
+            files.Store(folder / "copy" / "inventory.json", kind="inventory"),
+            "this boot",
+        ),
         mps=no_daemons,
         publish=lambda content, _: told.inventories.append(content),
         tell=lambda fact, _: told.facts.append(fact),
@@ -96,7 +100,6 @@ async def advertising(folder: pathlib.Path, nvml: SpokenNvml) -> AsyncIterator[T
         outlets,
         spans.Telemetry("advertiser", "node-a"),
         stamp=hardware.stamp(),
-        boot_id="this boot",
         look_period_s=0.02,
         proc=folder,
     )
