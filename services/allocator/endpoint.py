@@ -105,14 +105,13 @@ class Endpoint:
             await self._rest(pause)
 
     async def _check(self, look: Look) -> float | None:
-        """Act on whom the kubelet counts with; two looks must agree that it is not us.
+        """Act on whom the kubelet counts with.
 
         Return how long to rest, or None where only a new socket helps.
         """
-        found = await self._see()
-        if found is not Sight.OURS:
-            await clock.sleep(SETTLE_S)
-            found = await self._see()
+        found = await self._see_twice()
+        if found is None:
+            return CHECK_EVERY_S
         if found is Sight.NOBODY:
             if clock.loop_time() - self._since > STEADY_S:
                 self._waits.reset()
@@ -126,6 +125,20 @@ class Endpoint:
         ):
             self.plugin.show_again()
         return CHECK_EVERY_S
+
+    async def _see_twice(self) -> Sight | None:
+        """Say whom the kubelet counts with; two looks must agree that it is not us.
+
+        Return None where it may only be behind: between the looks it was taking a list.
+        """
+        listing, taking = self.plugin.listing, self.plugin.taking
+        found = await self._see()
+        if found is Sight.OURS:
+            return found
+        await clock.sleep(SETTLE_S)
+        found = await self._see()
+        behind = taking or self.plugin.taking or self.plugin.listing is not listing
+        return None if behind and self.plugin.streams else found
 
     async def _see(self) -> Sight:
         healthy = {slot for slot, health, _ in self.plugin.listing if health == plugins.HEALTHY}

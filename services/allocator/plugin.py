@@ -23,6 +23,7 @@ from shared.telemetry import catalogue, spans
 
 log = logging.getLogger(__name__)
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
+TAKING_S = 10.0  # a stream that has not taken a list by then is not read at all
 Listing = tuple[tuple[str, str, int | None], ...]  # id, health, NUMA node
 
 
@@ -33,6 +34,14 @@ class _Shown:
     number: int
     message: api_pb2.ListAndWatchResponse
     step: spans.Step | None
+
+
+@dataclass(eq=False, slots=True)
+class _Stream:
+    """A ListAndWatch that is open: lists it is to have, and the number of the newest it has had."""
+
+    box: latest.Latest[_Shown]
+    had: int = -1
 
 
 class Plugin(api_grpc.DevicePluginBase):
@@ -51,7 +60,8 @@ class Plugin(api_grpc.DevicePluginBase):
         self._telemetry = telemetry
         self._on_stream_end = on_stream_end
         self._shown = _Shown(0, api_pb2.ListAndWatchResponse(), None)
-        self._streams: set[latest.Latest[_Shown]] = set()
+        self._streams: list[_Stream] = []  # in the order in which they were opened
+        self._owed_since = 0.0  # loop time at which a stream was last given something to take
         self._calls = 0
         self._delivered = 0
         self._moved = asyncio.Condition()
@@ -60,6 +70,16 @@ class Plugin(api_grpc.DevicePluginBase):
     def streams(self) -> int:
         """How many ListAndWatch streams are open."""
         return len(self._streams)
+
+    @property
+    def taking(self) -> bool:
+        """Whether the newest stream is still taking the newest list.
+
+        A long list takes many turns, for a kubelet lets us send 64 KiB ahead. Until it has all of
+        it, it counts by the list before.
+        """
+        behind = bool(self._streams) and self._streams[-1].had < self._shown.number
+        return behind and clock.loop_time() - self._owed_since < TAKING_S
 
     def show(self, slots: Sequence[Slot], traceparent: str) -> None:
         """Let every stream have this list, if it differs from the last."""
@@ -70,13 +90,14 @@ class Plugin(api_grpc.DevicePluginBase):
         self._telemetry.meters.count(catalogue.LISTS, resource=self.resource)
         step = self._telemetry.begin("send list", traceparent)
         self._shown = _Shown(self._shown.number + 1, _message(listing), step)
+        self._owed_since = clock.loop_time()
         for stream in self._streams:
-            stream.put(self._shown)
+            stream.box.put(self._shown)
 
     def show_again(self) -> None:
         """Let every stream have the list once more: the kubelet may hold somebody else's."""
         for stream in self._streams:
-            stream.put(self._shown)
+            stream.box.put(self._shown)
 
     async def delivered(self) -> None:
         """Wait until a stream has had the newest list."""
@@ -101,16 +122,18 @@ class Plugin(api_grpc.DevicePluginBase):
     ) -> None:
         """Send the list now and after each change, until the kubelet hangs up."""
         await stream.recv_message()
-        box: latest.Latest[_Shown] = latest.Latest()
-        box.put(self._shown)
-        self._streams.add(box)
+        opened = _Stream(latest.Latest())
+        opened.box.put(self._shown)
+        self._owed_since = clock.loop_time()
+        self._streams.append(opened)
         try:
             while True:
-                shown = await box.get()
+                shown = await opened.box.get()
                 await stream.send_message(shown.message)
+                opened.had = shown.number
                 await self._sent(shown)
         finally:
-            self._streams.discard(box)
+            self._streams.remove(opened)
             self._on_stream_end()
 
     async def GetPreferredAllocation(  # noqa: N802 - the protocol's name

@@ -6,15 +6,19 @@ import asyncio
 import dataclasses
 import functools
 import pathlib
+from collections.abc import AsyncIterator
 
 import pytest
 
 from services.allocator import app
+from shared.contract.messages import Inventory
 from shared.domain.sharing import UNSHARED
 from shared.runtime import clock, locks
+from shared.simulation.kube.kubelet import endpoint
+from shared.simulation.kube.kubelet.device_manager import Device
 from tests.integration.allocator.rig import Rig, rig
-from tests.support import plugin, slots
-from tests.support.eventually import eventually
+from tests.support import logged, plugin, slots
+from tests.support.eventually import eventually, steadily
 from tests.support.one_node import GPU, QUICK, pod_object
 
 A, B = slots.named(0, "a"), slots.named(1, "b")
@@ -246,6 +250,41 @@ async def test_u053_a_sick_gpu_is_one_list(tmp_path: pathlib.Path) -> None:
             await eventually(lambda: _counts(here, (8, 8)), within=2)
 
 
+@pytest.mark.parametrize("sick_first", [True, False], ids=["it counts nothing", "it counts others"])
+async def test_a_long_list_that_is_still_being_taken_tells_of_no_other_plugin(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    sick_first: bool,
+) -> None:
+    """Until a kubelet has all of a list it counts by the one before: our socket and word stay."""
+    reading, lists = asyncio.Event(), endpoint.Endpoint.lists
+
+    async def held_up(self: endpoint.Endpoint) -> AsyncIterator[tuple[Device, ...]]:
+        async for devices in lists(self):
+            yield devices
+            await reading.wait()
+
+    monkeypatch.setattr(endpoint.Endpoint, "lists", held_up)
+    config = slots.time_sliced(4000)
+    before, after = (
+        slots.inventory(config, slots.sick(A) if sick else A)
+        for sick in (sick_first, not sick_first)
+    )
+    async with rig(tmp_path) as here:
+        await here.advertise(before)
+        async with here.serving():
+            await eventually(lambda: _counts(here, (4000, 0 if sick_first else 4000)))
+            await here.advertise(after)
+            await eventually(functools.partial(_remembers, here, after))
+            (here.node.plugins / "look.sock").touch()  # it looks again whenever one comes
+            await steadily(lambda: here.node.kubelet.record.registrations[GPU] == 1, for_=1.5)
+            reading.set()
+            await eventually(lambda: _counts(here, (4000, 4000 if sick_first else 0)))
+            assert not logged.lines(caplog, "another plugin")
+            assert here.node.kubelet.record.registrations == {GPU: 1}
+
+
 async def test_a_renamed_resource(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -293,6 +332,11 @@ async def test_whole_gpus_and_init_containers(tmp_path: pathlib.Path) -> None:
             await here.node.create(pod_object("p", {GPU: 1}, init=({GPU: 1},)))
             await eventually(lambda: _running(here, "p"))
             await eventually(lambda: _holders(here, {"GPU-a": "p"}))
+
+
+async def _remembers(here: Rig, inventory: Inventory) -> bool:
+    memory = await here.memory()
+    return memory is not None and memory.inventory == inventory
 
 
 async def _counts(here: Rig, wanted: tuple[int, int], resource: str = GPU) -> bool:

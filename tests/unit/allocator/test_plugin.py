@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from grpclib import GRPCError, Status, client
+from grpclib.config import Configuration
 
 from services.allocator import checkpoint, desk, keeper, plugin
 from services.allocator.ledger import State
@@ -150,6 +151,27 @@ async def test_changes_that_come_together_are_one_message(
         sent = logged.lines(caplog, "the kubelet has a new list of nvidia.com/gpu")
         assert [line.about["slots"] for line in sent] == [2, 4, 1]
         await stream.cancel()
+
+
+async def test_a_stream_that_is_behind_is_taking_its_list_but_not_for_ever(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that nobody reads must not hide for ever that the kubelet counts with another plugin."""
+    async with serving(tmp_path, slots.inventory(slots.time_sliced(4000), A)) as (service, _):
+        windows = Configuration(
+            http2_connection_window_size=64 * 1024, http2_stream_window_size=64 * 1024
+        )
+        unread = client.Channel(path=str(service.socket), config=windows)
+        async with api_grpc.DevicePluginStub(unread).ListAndWatch.open() as stream:
+            await listen(stream)
+            await eventually(lambda: service.plugin.taking)
+            monkeypatch.setattr(plugin, "TAKING_S", 0.0)
+            await eventually(lambda: not service.plugin.taking)
+            monkeypatch.undo()
+            assert len(await ids(stream)) == 4000
+            await eventually(lambda: not service.plugin.taking)
+            await stream.cancel()
+        unread.close()
 
 
 async def test_numa_nodes_are_told_where_known(tmp_path: pathlib.Path) -> None:

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from grpclib import GRPCError, Status, client
+from grpclib import GRPCError, Status, client, config
 
 from shared.kubelet import sockets
 from shared.kubelet.v1beta1 import api_grpc, api_pb2
@@ -15,6 +15,8 @@ from shared.simulation.kube.kubelet import device_manager
 # The kubelet's gRPC library takes no larger message: about 40,000 devices without topology.
 LARGEST_MESSAGE: Final = 4 * 1024 * 1024
 DIAL_SECONDS: Final = 10.0
+# How far a plugin may send ahead: a long list takes many turns, and is counted after the last.
+WINDOW: Final = 64 * 1024
 
 # How a call to a plugin fails.
 FAILURES: Final = (*sockets.UNREACHABLE, GRPCError)
@@ -27,7 +29,10 @@ class Endpoint:
         self.resource = resource
         self.name = path.name
         self.preferred_available = False
-        self._channel = client.Channel(path=str(path))
+        windows = config.Configuration(
+            http2_connection_window_size=WINDOW, http2_stream_window_size=WINDOW
+        )
+        self._channel = client.Channel(path=str(path), config=windows)
         self._plugin = api_grpc.DevicePluginStub(self._channel)
 
     async def connect(self) -> None:
