@@ -1,7 +1,8 @@
 """Facts that node services found out → Events: a resource taken over, memory beyond a pod's share.
 
 Node services have no rights in the cluster to say it themselves. Facts are read by direct gets
-from time to time: a consumer, or one more key for each node, would cost more than this news.
+from time to time: a consumer, or one more key for each node, would cost more than this news. How
+old a fact is says the store: a node that has just booted may not know what time it is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from shared.runtime import clock
 log = logging.getLogger(__name__)
 KINDS = (FactKind.TAKEN_OVER, FactKind.OVER_USE)
 LOOK_EVERY_S = 5.0
-FRESH_NS = 600 * 10**9  # older ones were told by the leader before, or help nobody any more
+FRESH_NS = 600 * 10**9  # in the store; older ones were told by the leader before
 
 
 class Facts:
@@ -47,14 +48,14 @@ class Facts:
             except errors.BusError as error:
                 log.debug("facts of nodes: %s", error)
             else:
-                self._tell(facts, since_ns)
+                self._tell(facts)
             await clock.sleep(LOOK_EVERY_S)
 
-    def _tell(self, facts: Iterable[Fact], since_ns: int) -> None:
+    def _tell(self, facts: Iterable[Fact]) -> None:
         told = set()
         for fact in facts:
             node = self._known.get(fact.stamp.node)
-            if node is None or fact.at_ns < since_ns:
+            if node is None:
                 continue
             if fact.id not in self._told:
                 for each in said(node.about, fact):
