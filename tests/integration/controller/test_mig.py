@@ -247,9 +247,13 @@ async def test_u077_a_failure_of_the_agent_restores_service_and_evicts_none_agai
 async def test_u065_devices_that_the_kubelet_never_reports_are_no_success(
     tmp_path: pathlib.Path,
 ) -> None:
-    """The state stays pending while the old counts stand on the node."""
+    """The state stays pending while the old counts stand on the node.
+
+    The pod stays until the kubelet has reported the hold: otherwise it may never do so.
+    """
     async with parts.running(tmp_path) as whole, changing.running(whole) as node:
         node.add_pod("b", slot_id(GOES, 0))
+        node.stays_up.add("b")
         whole.start()
         await eventually(lambda: node.object().get("status", {}).get("allocatable"), within=WITHIN)
         await changing.label(whole, LAYOUT)
@@ -258,6 +262,7 @@ async def test_u065_devices_that_the_kubelet_never_reports_are_no_success(
             lambda: node.object()["status"]["allocatable"] == {GPU: "2"}, within=WITHIN
         )
         node.reports = False
+        node.stays_up.clear()
         await eventually(lambda: COMES in node.made.devices, within=WITHIN)
         await steadily(lambda: node.state == "pending", for_=2.0)
         node.reports = True
