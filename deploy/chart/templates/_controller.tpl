@@ -4,7 +4,7 @@
     (list "CONFIG_MAP" .Values.sharing.configMap.name)
     (list "CONFIG_LABEL" .Values.sharing.label)
     (list "DEFAULT_KEY" .Values.sharing.defaultKey)
-    (list "SELECTION_RULES" (toJson .Values.sharing.rules))
+    (list "SELECTION_RULES" (.Values.sharing.rules | default list | toJson))
     (list "MIG_STRATEGY" .Values.sharing.migStrategy)
     (list "ALLOCATION_POLICY" .Values.sharing.allocationPolicy)
     (list "MIG_CONFIG_MAP" .Values.mig.configMap.name)
@@ -34,4 +34,9 @@
 {{- $_ := set $accounts $account $part -}}
 {{- end -}}
 {{- toJson $accounts -}}
+{{- end -}}
+
+{{/* On which nodes what is no node service runs. */}}
+{{- define "slicewire.controllerNodes" -}}
+{{- merge (dict "kubernetes.io/os" "linux") (.Values.controller.selector | default dict) | toYaml -}}
 {{- end -}}

@@ -1,10 +1,17 @@
-{{/* Name of everything in the release: the release's own, with the chart's where that says more. */}}
+{{/* Name of everything in the release: the release's own, with the chart's where that says more. A
+     Service's name begins with a letter and has no dots; names that are cut must still differ. */}}
 {{- define "slicewire.fullname" -}}
-{{- if contains .Chart.Name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- $name := .Release.Name | replace "." "-" -}}
+{{- if not (contains .Chart.Name $name) -}}
+{{- $name = printf "%s-%s" $name .Chart.Name -}}
 {{- end -}}
+{{- if regexMatch "^[0-9]" $name -}}
+{{- $name = printf "%s-%s" .Chart.Name $name -}}
+{{- end -}}
+{{- if gt (len $name) 40 -}}
+{{- $name = printf "%s-%s" (trunc 31 $name | trimSuffix "-") (sha256sum .Release.Name | trunc 8) -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}
 
 {{/* Name of what belongs to no namespace: releases of one name in two namespaces do not meet. */}}
@@ -16,7 +23,7 @@
 {{- define "slicewire.selector" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ $root.Chart.Name }}
-app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
@@ -30,18 +37,38 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/* Labels of an object with the user's own, which win. Takes (root, component, labels). */}}
+{{- define "slicewire.labelsAnd" -}}
+{{- $ours := list (index . 0) (index . 1) | include "slicewire.labels" | fromYaml -}}
+{{- merge (dict) (index . 2 | default dict) $ours | toYaml -}}
+{{- end -}}
+
+{{/* Labels and annotations of a pod. Takes a dict: root, part, more (annotations). Its own labels
+     select it, so they win over the user's. */}}
+{{- define "slicewire.podMetadata" -}}
+{{- $labels := list .root .part | include "slicewire.labels" | fromYaml -}}
+labels:
+  {{- merge (dict) $labels (.root.Values.podLabels | default dict) | toYaml | nindent 2 }}
+{{- with merge (dict) (.more | default dict) (.root.Values.podAnnotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* An image. Takes (root, "node" or "cluster"). */}}
 {{- define "slicewire.image" -}}
 {{- $root := index . 0 -}}
 {{- $image := $root.Values.image -}}
+{{- $digest := get $image.digests (index . 1) -}}
 {{- printf "%s-%s:%s" $image.repository (index . 1) ($image.tag | default $root.Chart.AppVersion) -}}
+{{- with $digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
 {{- define "slicewire.pullSecrets" -}}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
 {{- range . }}
-- name: {{ . }}
+- name: {{ . | quote }}
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -49,6 +76,12 @@ imagePullSecrets:
 {{/* Where the bus is. */}}
 {{- define "slicewire.busUrl" -}}
 {{- .Values.bus.url | default (printf "nats://%s-nats:4222" (include "slicewire.fullname" .)) -}}
+{{- end -}}
+
+{{/* The port of an address, a path behind it or not. Takes (address, the port where it has none). */}}
+{{- define "slicewire.port" -}}
+{{- $server := regexFind "//[^/]*" (index . 0) -}}
+{{- regexFind ":[0-9]+$" $server | trimPrefix ":" | default (index . 1) -}}
 {{- end -}}
 
 {{/* The Secret with the keys of the chart's own NATS. */}}
@@ -74,12 +107,11 @@ imagePullSecrets:
 
 {{/* Annotations of a pod by which a Prometheus without the operator finds it; none with one. */}}
 {{- define "slicewire.scraped" -}}
-{{- if and .Values.metrics.enabled (not .Values.metrics.podMonitor.enabled) }}
-annotations:
-  prometheus.io/scrape: "true"
-  prometheus.io/port: "8081"
-  prometheus.io/path: /metrics
-{{- end }}
+{{- if and .Values.metrics.enabled (not .Values.metrics.podMonitor.enabled) -}}
+prometheus.io/scrape: "true"
+prometheus.io/port: "8081"
+prometheus.io/path: /metrics
+{{- end -}}
 {{- end -}}
 
 {{/* What a NetworkPolicy lets in to a process that is scraped: probes need no rule. */}}

@@ -64,15 +64,14 @@ spec:
   activeDeadlineSeconds: 300
   template:
     metadata:
-      labels:
-        {{- $labels | nindent 8 }}
+      {{- include "slicewire.podMetadata" (dict "root" $root "part" .name) | nindent 6 }}
     spec:
       serviceAccountName: {{ $name }}
       restartPolicy: Never
       enableServiceLinks: false
       {{- include "slicewire.pullSecrets" $root | nindent 6 }}
       nodeSelector:
-        kubernetes.io/os: linux
+        {{- include "slicewire.controllerNodes" $root | nindent 8 }}
       tolerations:
       # A node that is cordoned may be the only one, and its cordon be what is to be lifted.
       - {key: node.kubernetes.io/unschedulable, operator: Exists, effect: NoSchedule}

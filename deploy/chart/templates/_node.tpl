@@ -45,9 +45,8 @@ spec:
   minReadySeconds: 5
   template:
     metadata:
-      labels:
-        {{- include "slicewire.labels" $labels | nindent 8 }}
-      {{- include "slicewire.scraped" $root | nindent 6 }}
+      {{- $scraped := include "slicewire.scraped" $root | fromYaml }}
+      {{- include "slicewire.podMetadata" (dict "root" $root "part" .part "more" $scraped) | nindent 6 }}
     spec:
       serviceAccountName: {{ $name }}
       automountServiceAccountToken: false
@@ -57,7 +56,7 @@ spec:
       {{- end }}
       {{- if and .hardware (not $simulated) }}
       {{- with $values.nodes.runtimeClassName }}
-      runtimeClassName: {{ . }}
+      runtimeClassName: {{ . | quote }}
       {{- end }}
       {{- end }}
       {{- include "slicewire.placement" $root | nindent 6 }}
@@ -132,7 +131,7 @@ spec:
       - name: bus
         {{- if $values.bus.url }}
         secret:
-          secretName: {{ $values.bus.usersSecret }}
+          secretName: {{ $values.bus.usersSecret | quote }}
           defaultMode: 0400
           items:
           - key: {{ .part }}
@@ -162,13 +161,10 @@ slicewire-bus
 {{- define "slicewire.placement" -}}
 {{- $nodes := .Values.nodes -}}
 {{- with $nodes.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 nodeSelector:
-  kubernetes.io/os: linux
-  {{- with $nodes.selector }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- merge (dict "kubernetes.io/os" "linux") ($nodes.selector | default dict) | toYaml | nindent 2 }}
 {{- with $nodes.gpuLabels }}
 affinity:
   nodeAffinity:
@@ -177,12 +173,12 @@ affinity:
       {{- if $.Values.simulation.enabled }}
       - matchExpressions:
         {{- range . }}
-        - {key: {{ . }}, operator: NotIn, values: ["true"]}
+        - {key: {{ . | quote }}, operator: NotIn, values: ["true"]}
         {{- end }}
       {{- else }}
       {{- range . }}
       - matchExpressions:
-        - {key: {{ . }}, operator: In, values: ["true"]}
+        - {key: {{ . | quote }}, operator: In, values: ["true"]}
       {{- end }}
       {{- end }}
 {{- end }}
