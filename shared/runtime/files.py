@@ -9,11 +9,12 @@ while the kubelet's own list says who holds what.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
-import os
 import pathlib
+import secrets
 from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ class Store:
         self._kind = kind
         self._version = version
         self._turn = asyncio.Lock()  # writes of one file keep their order
+        # Not by process id: two containers that hand over to each other may have the same.
+        self._temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
 
     async def write(self, payload: bytes, boot_id: str) -> None:
         """Replace the file's content; after the return it survives a crash of this process.
@@ -58,10 +61,13 @@ class Store:
             "sha256": hashlib.sha256(payload).hexdigest(),
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        with temporary.open("wb") as file:
-            file.write(json.dumps(head).encode() + b"\n" + payload)
-        temporary.replace(self.path)
+        try:
+            self._temporary.write_bytes(json.dumps(head).encode() + b"\n" + payload)
+            self._temporary.replace(self.path)
+        except OSError:
+            with contextlib.suppress(OSError):  # half a file helps nobody, least a full disk
+                self._temporary.unlink()
+            raise
 
     def _read(self) -> Saved | None:
         try:

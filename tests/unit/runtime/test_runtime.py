@@ -50,6 +50,30 @@ async def test_a_state_file_gives_back_what_was_written_with_its_boot(
     assert [path.name for path in store.path.parent.iterdir()] == ["x.json"]
 
 
+async def test_two_writers_of_one_file_never_mix_what_they_write(tmp_path: pathlib.Path) -> None:
+    """As while a service is handed over, in two containers that may have one process id."""
+    path = tmp_path / "x.json"
+    payloads = [letter * 500_000 for letter in (b"a", b"b")]
+    stores = [files.Store(path, kind="ledger") for _ in payloads]
+    for _ in range(20):
+        async with asyncio.TaskGroup() as tasks:
+            for store, payload in zip(stores, payloads, strict=True):
+                tasks.create_task(store.write(payload, "boot-1"))
+        saved = await stores[0].read()
+        assert saved is not None
+        assert saved.payload in payloads
+    assert os.listdir(tmp_path) == ["x.json"]
+
+
+async def test_a_write_that_fails_leaves_the_folder_as_it_was(tmp_path: pathlib.Path) -> None:
+    """A disk without room must not be filled by the attempts."""
+    path = tmp_path / "x.json"
+    path.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        await files.Store(path, kind="ledger").write(b"payload", "boot-1")
+    assert os.listdir(tmp_path) == ["x.json"]
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
