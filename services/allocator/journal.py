@@ -41,10 +41,13 @@ class Journal:
     async def append(self, entry: Entry) -> None:
         """Add a line; after the return it survives a crash of this process.
 
+        It begins anew whatever a crash or a full disk has left before it: a piece of a line costs
+        nothing but itself.
+
         Raises:
             OSError: the folder cannot be made, or the disk is full.
         """
-        line = codec.encode(entry) + b"\n"
+        line = b"\n" + codec.encode(entry) + b"\n"
         async with self._turn:
             await asyncio.to_thread(self._append, line)
 
@@ -74,7 +77,9 @@ class Journal:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._file = os.open(self._path, flags, 0o600)
-        os.write(self._file, line)
+        left = memoryview(line)
+        while left:  # a disk that is nearly full takes less than it is given
+            left = left[os.write(self._file, left) :]
 
     def _empty(self) -> None:
         if self._file is not None:
@@ -91,7 +96,7 @@ def _entries(path: pathlib.Path) -> Iterator[Entry]:
     except OSError as error:
         log.warning("cannot read %s (%s): List will tell", path, error)
         return
-    for line in lines:
+    for line in filter(None, lines):
         try:
             yield codec.decode(Entry, line)
         except codec.UnreadableError:

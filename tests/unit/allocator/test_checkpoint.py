@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import pathlib
+
+import pytest
 
 from services.allocator import checkpoint, ledger
 from services.allocator.checkpoint import Memory
@@ -143,3 +147,39 @@ async def test_a_journal_cut_off_in_a_line_gives_the_lines_before(tmp_path: path
     journal.write_bytes(journal.read_bytes()[:-9])
     state = await checkpoint.Checkpoint(path, "boot-1").load(9 * SECOND)
     assert set(state.grants) == {(GPU, "GPU-a::0")}
+    await checkpoint.Checkpoint(path, "boot-1").note(GPU, ["GPU-a::2"], SECOND, "")
+    state = await checkpoint.Checkpoint(path, "boot-1").load(9 * SECOND)
+    assert set(state.grants) == {(GPU, "GPU-a::0"), (GPU, "GPU-a::2")}
+
+
+async def test_a_journal_line_that_the_disk_takes_in_pieces_is_whole(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write may take less than it is given, and say so."""
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:20]))
+    path = tmp_path / "ledger.json"
+    await checkpoint.Checkpoint(path, "boot-1").note(GPU, ["GPU-a::0"], SECOND, "")
+    state = await checkpoint.Checkpoint(path, "boot-1").load(9 * SECOND)
+    assert set(state.grants) == {(GPU, "GPU-a::0")}
+
+
+async def test_a_disk_that_was_full_in_the_middle_of_a_line_costs_that_line_only(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next grant, noted when there is room again, is not taken down with it."""
+    write, room = os.write, [20]
+
+    def nearly_full(file: int, data: memoryview) -> int:
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data[: room.pop()])
+
+    path = tmp_path / "ledger.json"
+    noting = checkpoint.Checkpoint(path, "boot-1")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", nearly_full)
+        await noting.note(GPU, ["GPU-a::0"], SECOND, "")
+    await noting.note(GPU, ["GPU-a::1"], SECOND, "")
+    state = await checkpoint.Checkpoint(path, "boot-1").load(9 * SECOND)
+    assert set(state.grants) == {(GPU, "GPU-a::1")}
