@@ -19,6 +19,10 @@ ASK_S = 5.0
 MOST_BYTES = 16 * 1024  # of a request
 
 
+class PortError(Exception):
+    """The port cannot be listened on; the text is the system's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """What a path shows. `text` may take its time; it is called in a thread."""
@@ -56,10 +60,13 @@ async def serve(port: int, pages: Mapping[str, Page] | None = None) -> None:
     """Answer on all addresses until cancelled; `pages` by path.
 
     Raises:
-        OSError: the port is taken.
+        PortError: the port is taken, or not for this process to take.
     """
     served = _Server(pages or {})
-    server = await asyncio.start_server(served.answer, port=port, limit=MOST_BYTES)
+    try:
+        server = await asyncio.start_server(served.answer, port=port, limit=MOST_BYTES)
+    except OSError as error:
+        raise PortError(error.strerror or str(error)) from error
     async with server:
         await server.serve_forever()
 

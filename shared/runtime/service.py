@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from shared.runtime import health, logs
+from shared.runtime import health, logs, settings
 
 log = logging.getLogger(__name__)
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -34,12 +34,18 @@ def run(
     """
     logs.set_up(name, node, log_level)
     living = functools.partial(health.serve, health_port, pages or {})
+    status = 1
     try:
         asyncio.run(_until_stopped(main, living if health_port else _nobody_asks))
-    except Exception:
+        status = 0
+    except* health.PortError as errors:
+        log.error(
+            "%s cannot answer probes on port %d (%s): free it, or set another by %s",
+            *(name, health_port, errors.exceptions[0], settings.variable_of("health_port")),
+        )
+    except* Exception:
         log.exception("%s ended by an error that nothing handled: this is a bug in slicewire", name)
-        return 1
-    return 0
+    return status
 
 
 async def _until_stopped(main: Main, living: Main) -> None:

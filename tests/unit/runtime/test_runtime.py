@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 
@@ -184,13 +186,13 @@ from shared.runtime import service
 async def main():
     print("ready", flush=True)
     {body}
-sys.exit(service.run(main, "sample"))
+sys.exit(service.run(main, "sample", {port}))
 """
 
 
-def start(body: str) -> subprocess.Popen[str]:
+def start(body: str, port: int = 0) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", SERVICE.format(body=body)],
+        [sys.executable, "-c", SERVICE.format(body=body, port=port)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -214,3 +216,17 @@ def test_an_error_that_nothing_handled_ends_with_1_and_one_json_line() -> None:
     assert process.returncode == 1
     assert '"level": "error"' in err
     assert "boom" in err
+
+
+def test_a_health_port_that_another_has_ends_with_1_and_names_port_and_setting() -> None:
+    """It is the administrator's to mend, and no bug of ours."""
+    with socket.create_server(("", 0)) as other:
+        port = other.getsockname()[1]
+        with start("await asyncio.Event().wait()", port) as process:
+            _, err = process.communicate(timeout=20)
+    assert process.returncode == 1
+    (line,) = map(json.loads, err.splitlines())
+    assert line["level"] == "error"
+    assert line["message"].startswith(f"sample cannot answer probes on port {port} (")
+    assert line["message"].endswith("set another by SLICEWIRE_HEALTH_PORT")
+    assert "error" not in line
