@@ -33,7 +33,8 @@ class WaitingPod:
 
     `place` is the index of the nodes that it may go to. `scheduler` is what the scheduler says
     of it, `reason` and `message` what its status does; `failed_ns` is when it failed, 0 where it
-    has not.
+    has not. `free` is how many slots of what a kubelet refused it the node's ledger had free all
+    the time around the refusal, None where that is not known.
     """
 
     pod: str  # namespace/name
@@ -47,6 +48,7 @@ class WaitingPod:
     reason: str = ""
     message: str = ""
     failed_ns: int = 0
+    free: int | None = None
 
     @property
     def failed(self) -> bool:

@@ -382,7 +382,16 @@ WAITING_PODS = Instrument(
     services=_CONTROLLER,
     labels=("reason",),
     says="Pending pods that ask for our resources, by the reason that `slicewire why` gives",
-    bound="one a reason of `slicewire why` (10)",
+    bound="one a reason of `slicewire why` (11)",
+)
+KUBELET_STALE_DEVICES = Instrument(
+    name="slicewire.kubelet.stale.devices",
+    kind=Kind.GAUGE,
+    services=_CONTROLLER,
+    labels=("node", "resource"),
+    says="devices that a kubelet believes to be held by pods that nobody knows, by its newest"
+    " refusal of the last half hour: free in our ledger, and refused until it is restarted",
+    bound="one a node and resource whose kubelet's table is stale",
 )
 WAITING_SLOTS = Instrument(
     name="slicewire.waiting.slots",

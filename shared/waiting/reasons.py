@@ -22,6 +22,7 @@ class Reason(enum.StrEnum):
     FRAGMENTED = "Fragmented"  # enough is free, but not in one place or not in this shape
     CORDONED_BY_US = "CordonedByUs"  # it is free on a node that slicewire has cordoned for a while
     NOT_REGISTERED = "NotRegistered"  # slots are there, and the kubelet knows nothing of them
+    KUBELET_STALE = "KubeletStale"  # the kubelet refuses what is free: its own table is wrong
     NOT_OURS = "NotOurs"  # slots are there for it, or it wants none: something else is in the way
     RUNNING = "Running"
 
@@ -31,6 +32,7 @@ NEAREST = (
     Reason.CORDONED_BY_US,
     Reason.RECONFIGURING,
     Reason.NOT_REGISTERED,
+    Reason.KUBELET_STALE,
     Reason.NOT_OURS,
     Reason.UNHEALTHY,
     Reason.FRAGMENTED,

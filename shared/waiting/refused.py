@@ -2,18 +2,19 @@
 
 The kubelet fails a pod for good that it cannot admit; what its plugin or its device manager said
 stands in the message. A pod that was admitted before its plugin had registered (after a boot, or a
-restart of the kubelet) is told apart by the time of the registration that came after.
+restart of the kubelet) is told apart by the time of the registration that came after; one that was
+refused what the ledger had free, by `stale`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from shared.contract.facts import Fact, FactKind
 from shared.contract.waiting import Request, WaitingPod
-from shared.waiting import finding, words
+from shared.waiting import finding, stale, words
 from shared.waiting.node import NodeView
 from shared.waiting.reasons import Reason, Verdict
 
@@ -38,7 +39,7 @@ def of_pod(
     pod: WaitingPod,
     mine: Sequence[Request],
     views: Mapping[str, NodeView],
-    facts: Iterable[Fact],
+    facts: Sequence[Fact],
 ) -> Verdict:
     """Say why a pod has failed; `mine` is what it asked of us, `facts` tell of registrations."""
     said = pod.message or "its status says nothing more"
@@ -47,23 +48,25 @@ def of_pod(
         return Verdict(pod=pod.pod, reason=Reason.NOT_OURS, sentence=sentence)
     view = views.get(pod.node)
     reason, sentence = _refusal(pod, mine, view, facts)
+    table = stale.of_pod(pod, facts) if reason is Reason.KUBELET_STALE else None
+    parts = (table.cure if table else "", AGAIN, f"{pod.node} said: {words.quoted(said)}")
     return Verdict(
         pod=pod.pod,
         reason=reason,
         sentence=sentence,
-        hint=f"{AGAIN}; {pod.node} said: {words.quoted(said)}",
+        hint="; ".join(filter(None, parts)),
         nodes=(finding.told(view, mine[0], reason),) if view else (),
     )
 
 
 def _refusal(
-    pod: WaitingPod, requests: Sequence[Request], view: NodeView | None, facts: Iterable[Fact]
+    pod: WaitingPod, requests: Sequence[Request], view: NodeView | None, facts: Sequence[Fact]
 ) -> tuple[Reason, str]:
     for part, reason in _SAID.items():
         if part in pod.message:
             return _of_plugin(pod, reason, view)
     if not ABSENT.search(pod.message):
-        return _raced(pod, view)
+        return _short(pod, view, facts)
     resources = {each.resource for each in requests}
     after = [
         fact.at_ns - pod.failed_ns
@@ -97,10 +100,12 @@ def _of_plugin(pod: WaitingPod, reason: Reason, view: NodeView | None) -> tuple[
     return reason, f"refused by {pod.node}: {said[reason]}"
 
 
-def _raced(pod: WaitingPod, view: NodeView | None) -> tuple[Reason, str]:
-    """The scheduler had counted on more than there was."""
+def _short(pod: WaitingPod, view: NodeView | None, facts: Sequence[Fact]) -> tuple[Reason, str]:
+    """The scheduler had counted on more than there was, or than the kubelet believes in."""
     if view is not None and (view.changing or view.lags):
         return Reason.RECONFIGURING, f"refused by {pod.node}, which is being changed"
+    if table := stale.of_pod(pod, facts):
+        return Reason.KUBELET_STALE, f"refused by {pod.node}, {table.sentence}"
     return Reason.ALL_HELD, f"refused by {pod.node}: others had been given what was left"
 
 

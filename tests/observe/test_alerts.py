@@ -15,6 +15,7 @@ from tests.observe import build
 
 GPU = '{node="n1", uuid="GPU-1", index="0", model="a100"}'
 USED = '{node="n1", uuid="GPU-1", index="0", model="a100", shared="%s", holders="2"}'
+STALE = '{node="n1", resource="gpu"}'
 REFUSED = 'slicewire_allocate_duration_seconds_count{node="n1",resource="gpu",outcome="%s"}'
 
 
@@ -122,6 +123,15 @@ CASES = {
     ),
     "a wait that ends by itself": Case(
         "SlicewirePodsCannotStart", {'slicewire_waiting_pods{reason="AllHeld"}': "1x30"}, 20
+    ),
+    "a kubelet counts the dead": Case(
+        "SlicewireKubeletStale",
+        {f"slicewire_kubelet_stale_devices{STALE}": "_ 2x20"},
+        8,
+        ({"node": "n1", "resource": "gpu"},),
+    ),
+    "a kubelet is restarted": Case(
+        "SlicewireKubeletStale", {f"slicewire_kubelet_stale_devices{STALE}": "_ 2x3 _x20"}, 8
     ),
     "the first refusal ever": Case(
         "SlicewireAllocationsRefused",

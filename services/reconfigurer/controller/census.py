@@ -68,10 +68,13 @@ def reminder(pod: WaitingPod, verdict: Verdict, now_ns: int, after_s: float) -> 
     """What a pod is told that has waited for too long; the same for any leader, once in a while.
 
     Its name comes of the pod, the reason and how many times `AGAIN_NS` have passed since the pod
-    was made, so a new leader posts no second one.
+    was made, so a new leader posts no second one. One that has failed waits for nothing: it is
+    told at once and once for ever where its kubelet has said less than we know.
     """
     age_ns = now_ns - pod.created_ns
-    if pod.failed or verdict.reason in SILENT or age_ns < after_s * 1e9:
+    if pod.failed and verdict.reason is not Reason.KUBELET_STALE:
+        return None
+    if not pod.failed and (verdict.reason in SILENT or age_ns < after_s * 1e9):
         return None
     namespace, _, name = pod.pod.partition("/")
     return saying.Say(
@@ -79,7 +82,7 @@ def reminder(pod: WaitingPod, verdict: Verdict, now_ns: int, after_s: float) -> 
         reason=verdict.reason,
         message=". ".join(part for part in (verdict.sentence, verdict.hint) if part),
         warning=True,
-        topic=f"{verdict.reason} {age_ns // AGAIN_NS}",
+        topic=verdict.reason if pod.failed else f"{verdict.reason} {age_ns // AGAIN_NS}",
     )
 
 

@@ -14,6 +14,7 @@ from shared.contract.waiting import WaitingPod
 from shared.telemetry import catalogue
 from shared.telemetry.catalogue import Sample
 from shared.waiting.reasons import Reason, Verdict
+from shared.waiting.stale import StaleTable
 
 UNDER_WAY = (State.PENDING, State.REBOOTING)
 
@@ -53,6 +54,14 @@ def waiting(found: Iterable[tuple[WaitingPod, Verdict]]) -> Iterator[Sample]:
             yield catalogue.WAITING_PODS.at(reasons[reason], reason=reason)
     for resource, count in slots.items():
         yield catalogue.WAITING_SLOTS.at(count, resource=resource)
+
+
+def stale(found: Iterable[StaleTable]) -> Iterator[Sample]:
+    """Count devices that kubelets believe to be held, and that nobody known holds."""
+    for each in found:
+        yield catalogue.KUBELET_STALE_DEVICES.at(
+            each.devices, node=each.node, resource=each.resource
+        )
 
 
 def standing(view: fleet.Fleet, name: str, wanted: Intent, now_ns: int) -> Standing:

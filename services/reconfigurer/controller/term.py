@@ -200,6 +200,7 @@ class Term:
         self._drain.forget(node)
         self._report.forget(node)
         self._durations.forget(node)
+        self._waiting.forget(node)
         self._fleet.forget(node)
 
     def _heard(self, node: str, received: Received[Inventory]) -> None:
@@ -216,6 +217,7 @@ class Term:
             self._resolver.look_at([node], by_label=False)
 
     def _on_ledger(self, node: str, received: Received[Ledger]) -> None:
+        self._waiting.ledger_seen(node, received.value)
         self._report.ledger_seen(node, received.value)
         self._durations.look(node)
         self._drain.reconsider(node)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from services.reconfigurer.controller import (
@@ -20,19 +21,24 @@ from services.reconfigurer.controller import (
     kube,
     measures,
     pods,
+    refusals,
     saying,
     snapshot,
     watch,
 )
 from services.reconfigurer.controller.pods import Seen
 from services.reconfigurer.controller.snapshot import Snapshot
+from shared.bus import errors, logs
 from shared.bus.connection import Bus
 from shared.bus.state import StateWriter
 from shared.contract import table
+from shared.contract.facts import Fact, FactKind
+from shared.contract.messages import Ledger
 from shared.contract.waiting import Waiting, WaitingPod
 from shared.runtime import clock
 from shared.telemetry.catalogue import Sample
 from shared.waiting.reasons import Finding, Reason, Verdict
+from shared.waiting.stale import StaleTable
 from shared.waiting.verdict import Judge
 
 log = logging.getLogger(__name__)
@@ -63,6 +69,7 @@ class Watching:
         after_s: float,
     ) -> None:
         self._api = api
+        self._bus = bus
         self._fleet = fleet_
         self._say = say
         self._after_s = after_s
@@ -75,6 +82,8 @@ class Watching:
         self._look_again_at = 0.0
         self._said: frozenset[str] = frozenset()
         self._found: tuple[tuple[WaitingPod, Verdict], ...] = ()
+        self._refusals = refusals.Refusals()
+        self._stale: tuple[StaleTable, ...] = ()
         self._listed = asyncio.Event()
         self._woken = asyncio.Event()
 
@@ -104,15 +113,29 @@ class Watching:
         if self._seen:
             self._woken.set()
 
+    def ledger_seen(self, node: str, ledger: Ledger) -> None:
+        """Take a node's newest ledger: what is free when a kubelet refuses a pod."""
+        self._refusals.vacancies.seen(node, ledger, clock.now_ns())
+
+    def forget(self, node: str) -> None:
+        """Let go of a node that has been gone for long."""
+        self._refusals.vacancies.forget(node)
+
     def samples(self) -> Iterator[Sample]:
         """Count pods by reason, and what they wait for; a thread of the meters' reader calls it."""
-        return measures.waiting(self._found)
+        return itertools.chain(measures.waiting(self._found), measures.stale(self._stale))
 
     def _keep(self, found: kube.Json, before: dict[str, Seen]) -> None:
-        uid = found["metadata"]["uid"]
+        uid, now_ns = found["metadata"]["uid"], clock.now_ns()
         former = before.get(uid)
-        failed_ns = former.pod.failed_ns if former else 0
-        self._seen[uid] = pods.of(found, failed_ns or clock.now_ns())
+        seen = pods.of(found, (former.pod.failed_ns if former else 0) or now_ns)
+        if former is not None and former.pod.failed:
+            seen = dataclasses.replace(
+                seen, pod=dataclasses.replace(seen.pod, free=former.pod.free)
+            )
+        elif seen.pod.failed and self._listed.is_set():  # before our eyes
+            self._refusals.seen(seen.pod, now_ns)
+        self._seen[uid] = seen
 
     # ------------------------------------------------------------------ what follows
 
@@ -125,13 +148,16 @@ class Watching:
             while True:
                 self._woken.clear()
                 began = clock.loop_time()
+                self._weigh()
                 told = census.compose(
                     self._stamp, self._seen.values(), self._fleet, self._looked_at
                 )
                 self._writer.put(told)
                 self._found = await self._judge(told)
+                suspects = refusals.suspects(told.pods, clock.now_ns())
+                self._stale = await self._stale_tables(suspects)
                 spent = clock.loop_time() - began
-                self._remind(self._found)
+                self._remind([*self._found, *self._refused(told, suspects)])
                 await self._look_closer(self._found)
                 await clock.sleep(max(TOGETHER_S, PAUSE * spent))
                 with contextlib.suppress(TimeoutError):
@@ -147,6 +173,31 @@ class Watching:
                 found.append((dataclasses.replace(pod, requests=mine), judge.of_pod(pod)))
                 await clock.sleep(0)  # a kind of pod that is new takes a while in a large fleet
         return tuple(found)
+
+    def _weigh(self) -> None:
+        """Note with the pods that were refused a while ago what had been free for them."""
+        for uid, free in self._refusals.weighed(clock.now_ns()).items():
+            if seen := self._seen.get(uid):
+                pod = dataclasses.replace(seen.pod, free=free)
+                self._seen[uid] = dataclasses.replace(seen, pod=pod)
+
+    async def _stale_tables(self, suspects: Sequence[WaitingPod]) -> tuple[StaleTable, ...]:
+        """Say which kubelets go on refusing what is free: those that have not been restarted."""
+        facts: list[Fact] = []
+        try:
+            for node in {pod.node for pod in suspects}:
+                facts += await logs.read_facts(self._bus, node=node, kind=FactKind.REGISTERED)
+        except errors.BusError as error:
+            log.debug("registrations of nodes: %s", error)
+        return tuple(refusals.tables(suspects, facts, self._refusals.vacancies))
+
+    def _refused(
+        self, told: Waiting, suspects: Sequence[WaitingPod]
+    ) -> Iterator[tuple[WaitingPod, Verdict]]:
+        """Say of pods that a stale table has refused what `slicewire why` says."""
+        if suspects:
+            judge = Judge(census.views(self._fleet, told), told)
+            yield from ((pod, judge.of_pod(pod)) for pod in suspects)
 
     def _remind(self, found: Iterable[tuple[WaitingPod, Verdict]]) -> None:
         if not self._after_s:

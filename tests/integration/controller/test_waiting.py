@@ -8,17 +8,28 @@ import pathlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
+from services.reconfigurer.controller import refusals, watching
+from shared.bus import connection, logs
 from shared.bus import fleet as bus_fleet
+from shared.bus.login import Login
 from shared.bus.state import Received
 from shared.contract import table
+from shared.contract.facts import Fact, FactKind
 from shared.contract.messages import DeviceCounts, Intent, Ledger, SlotCounts
+from shared.contract.table import Role
 from shared.contract.waiting import MOST_PODS, Waiting
+from shared.runtime import clock
 from shared.simulation.kube.apiserver import kinds
+from shared.telemetry import catalogue, meters
 from tests.integration.controller import whole as wholes
 from tests.integration.controller.cluster import Cluster
 from tests.integration.controller.whole import NODE, NodeHand, Whole
+from tests.support import measured
 from tests.support.eventually import eventually
 from tests.support.hardware import gpu
+from tests.support.running import running
 
 GPU = "nvidia.com/gpu"
 NAMESPACE = "ml"
@@ -44,7 +55,9 @@ class Told:
 
 
 @contextlib.asynccontextmanager
-async def watched(whole: Whole, **settings: Any) -> AsyncIterator[Told]:
+async def watched(
+    whole: Whole, shown: meters.Meters = meters.NOTHING, **settings: Any
+) -> AsyncIterator[Told]:
     """A leader, a node with two GPUs and a sharing text, and somebody who reads."""
     whole.settings = whole.settings.model_copy(update=settings)
     at, told = whole.at, Told()
@@ -56,7 +69,7 @@ async def watched(whole: Whole, **settings: Any) -> AsyncIterator[Told]:
             bus, table.bucket("waiting"), told.hear, look_every=0.2
         )
         reading = whole.tasks.create_task(reader.run())
-        told.leader = whole.start()
+        told.leader = whole.start(shown)
         await whole.wanted()
         serve(hand, whole.intents[NODE][-1], free=2)
         yield told
@@ -170,3 +183,71 @@ async def test_a_pod_that_waits_is_told_why_once(tmp_path: pathlib.Path) -> None
         await eventually(lambda: whole.at.events("RequestTooLarge", about="zlast"))
         assert [each["metadata"]["resourceVersion"] for each in events()] == [before]
         assert whole.at.events(about="plain") == []
+
+
+REFUSED = (
+    "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu."
+    " Requested: 1, Available: 0, which is unexpected"
+)
+
+
+async def registered(whole: Whole) -> None:
+    """Let the node's allocator say that the kubelet has taken its registration."""
+    user, password_file = whole.bus_server.credentials(Role.ALLOCATOR, NODE)
+    login, url = Login(user, password_file), whole.bus_server.url
+    async with connection.open_bus(url, login, Role.ALLOCATOR, NODE) as bus:
+        writer = logs.FactWriter(bus, NODE)
+        async with running(writer.run()):
+            fact = Fact(
+                stamp=bus.stamp(NODE),
+                id="again",
+                kind=FactKind.REGISTERED,
+                at_ns=clock.now_ns(),
+                sentence="",
+                resource=GPU,
+            )
+            writer.publish(fact)
+            await eventually(lambda: not writer.waiting)
+
+
+def stale(shown: measured.Remembering) -> dict[str, float]:
+    """Devices that kubelets hold for nobody, by resource."""
+    return {
+        each.labels["resource"]: each.value
+        for source in shown.sources
+        for each in source()
+        if each.instrument is catalogue.KUBELET_STALE_DEVICES
+    }
+
+
+async def test_u035_a_kubelet_that_refuses_what_is_free_is_told_of(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the bus for `why`, by an Event on the pod, and by a metric until it has registered."""
+    monkeypatch.setattr(refusals, "BEFORE_NS", 0)
+    monkeypatch.setattr(refusals, "AFTER_NS", 0)
+    monkeypatch.setattr(watching, "LOOK_EVERY_S", 0.1)
+    shown = measured.Remembering()
+    async with (
+        wholes.running(tmp_path) as whole,
+        watched(whole, shown, waiting_event_seconds=0.1) as told,
+    ):
+        at = whole.at
+        await add_pod(at, "large", {GPU: 3})
+        await eventually(lambda: at.events("RequestTooLarge", about="large"))  # it has the ledger
+        await add_pod(at, "refused", {GPU: 1}, nodeName=NODE)
+        await eventually(lambda: "ml/refused" in told.pods)
+        failed = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": REFUSED}
+        await set_status(at, "refused", **failed)
+        await eventually(lambda: at.events("KubeletStale", about="refused"), within=10)
+        (event,) = at.events("KubeletStale", about="refused")
+        assert event["message"].startswith(
+            "refused by gpu-a.example, whose kubelet's table is stale: 2 devices held by unknown"
+            " pods. restart the kubelet on gpu-a.example; "
+        )
+        assert told.newest is not None
+        assert [each.free for each in told.newest.pods if each.failed] == [2]
+        await eventually(lambda: stale(shown) == {GPU: 2})
+        await registered(whole)
+        await eventually(lambda: stale(shown) == {}, within=10)
+        assert len(at.events("KubeletStale", about="refused")) == 1

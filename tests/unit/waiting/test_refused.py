@@ -134,6 +134,91 @@ def test_what_the_plugin_or_the_kubelet_said(message: str, view: NodeView, reaso
     assert "delete it" in found.hint
 
 
+SHORT = f"Allocate failed due to requested number of devices unavailable for {GPU}. Requested: 1, "
+
+
+def stale(free: int | None, *facts: Fact, view: NodeView, available: int = 0) -> Verdict:
+    """The verdict on a pod that gpu-a has refused with so few available and so many free."""
+    waits = pod(
+        phase="Failed",
+        node="gpu-a",
+        reason=ADMISSION,
+        message=f"{SHORT}Available: {available}, which is unexpected",
+        failed_ns=100 * SECOND,
+        free=free,
+    )
+    return judged(waits, {"gpu-a": view}, facts)
+
+
+def test_u035_a_kubelet_that_counts_pods_deleted_by_force() -> None:
+    """Both slots are free in ledger and pod-resources, and the kubelet knows of none."""
+    found = stale(2, view=node(free=2))
+    assert found.reason is Reason.KUBELET_STALE
+    assert found.sentence == (
+        "refused by gpu-a, whose kubelet's table is stale: 2 devices held by unknown pods"
+    )
+    cure, again, said = found.hint.split("; ")
+    assert cure == "restart the kubelet on gpu-a"
+    assert "delete it" in again
+    assert "Requested: 1, Available: 0" in said
+    assert [(each.reason, each.free) for each in found.nodes] == [(Reason.KUBELET_STALE, 2)]
+
+
+def test_one_device_is_held_by_an_unknown_pod() -> None:
+    """What it has besides may be handed out: a pod that asks for less would run."""
+    waits = pod(
+        2,
+        phase="Failed",
+        node="gpu-a",
+        reason=ADMISSION,
+        message=f"{SHORT.replace('1,', '2,')}Available: 1, which is unexpected",
+        failed_ns=100 * SECOND,
+        free=2,
+    )
+    found = judged(waits, {"gpu-a": node(free=2)}, ())
+    assert found.sentence.endswith("is stale: 1 device held by unknown pods")
+
+
+def test_a_kubelet_that_has_started_anew_needs_no_restart() -> None:
+    """The pod is refused for good all the same."""
+    found = stale(2, registered(130), view=node(free=2))
+    assert found.sentence == (
+        "refused by gpu-a, whose kubelet's table was stale; it has started anew since"
+    )
+    assert found.hint.startswith("it will not run any more: delete it")
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        pytest.param(registered(90), id="before"),
+        pytest.param(registered(130, name="gpu-b"), id="on another node"),
+        pytest.param(registered(130, resource="nvidia.com/gpu.shared"), id="another resource"),
+    ],
+)
+def test_other_registrations_do_not_mend_a_table(fact: Fact) -> None:
+    """Only that of the resource, on the node, after the refusal."""
+    assert "is stale" in stale(2, fact, view=node(free=2)).sentence
+
+
+@pytest.mark.parametrize(
+    ("free", "view", "reason"),
+    [
+        pytest.param(None, node(free=2), Reason.ALL_HELD, id="nobody has seen it"),
+        pytest.param(0, node(free=2), Reason.ALL_HELD, id="freed afterwards"),
+        pytest.param(
+            2,
+            node(free=2, progress=world.progress("gpu-a", Phase.APPLYING)),
+            Reason.RECONFIGURING,
+            id="in a change",
+        ),
+    ],
+)
+def test_a_refusal_that_has_another_cause(free: int | None, view: NodeView, reason: Reason) -> None:
+    """A restart of the kubelet is advised only where nothing else explains it."""
+    assert stale(free, view=view).reason is reason
+
+
 def test_out_of_a_resource_is_a_refusal_too() -> None:
     """The kubelet's own check of what fits, before it asks for devices."""
     found = failed("Node didn't have enough resource", reason=f"OutOf{GPU}")
