@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from services.advertiser import health, mps
 from shared.contract.facts import Fact, FactKind
@@ -16,6 +16,7 @@ from shared.contract.generation import Generation
 from shared.contract.messages import Hold, Intent, Inventory, Stamp
 from shared.domain.errors import Problem, RefusedError
 from shared.domain.gpu import Gpu, Hardware, Health, HealthState
+from shared.domain.health import NO_VERDICTS, HealthRecord
 from shared.domain.sharing import Share, Strategy
 from shared.nvml import capabilities
 from shared.sharing import shares
@@ -25,11 +26,13 @@ from shared.sharing import shares
 class State:
     """What the advertiser knows: its verdicts, and what it published last (None: nothing yet).
 
+    `health` is newer than what was published, which it becomes part of.
+
     `is_remembered`: a process before this one published it, and the bus may have lost it since.
     `is_of_former_boot`: it did so before the node booted, so its GPUs may have been taken out.
     """
 
-    verdicts: health.Verdicts = field(default_factory=dict)
+    health: HealthRecord = NO_VERDICTS
     published: Inventory | None = None
     is_remembered: bool = False
     is_of_former_boot: bool = False
@@ -39,9 +42,11 @@ def restored(saved: Inventory | None, *, same_boot: bool) -> State:
     """Start from an earlier process's inventory; verdicts of another boot are forgotten."""
     if saved is None:
         return State()
-    verdicts = health.verdicts_in(saved.gpus) if same_boot else {}
     return State(
-        verdicts=verdicts, published=saved, is_remembered=True, is_of_former_boot=not same_boot
+        health=health.remembered(saved.health, same_boot=same_boot),
+        published=saved,
+        is_remembered=True,
+        is_of_former_boot=not same_boot,
     )
 
 
@@ -76,6 +81,7 @@ def after_look(
         problems=problems,
         mps=mps.daemons(offered, report, state.published.mps if state.published else (), now),
         recut=recut,
+        health=state.health,
         paused_for=paused.stamp.generation if paused else None,
         paused_order=paused.order if paused else 0,
     )
@@ -164,8 +170,9 @@ def _devices(gpu: Gpu) -> set[str]:
 def _judged(state: State, hardware: Hardware, now: int) -> tuple[Gpu, ...]:
     known = unseen(state)
     before = {gpu.uuid: gpu for gpu in known.gpus} if known else {}
+    verdicts = health.standing(state.health)
     return tuple(
-        health.judged(gpu, state.verdicts, before.get(gpu.uuid), now)
+        health.judged(gpu, verdicts, before.get(gpu.uuid), now)
         for gpu in _with_the_vanished(hardware.gpus, before)
     )
 
@@ -252,6 +259,7 @@ def _says(inventory: Inventory | None) -> object:
         inventory.problems,
         inventory.mps,
         inventory.recut,
+        inventory.health,
         inventory.stamp.generation,
         inventory.paused_for,
         inventory.paused_order,

@@ -15,7 +15,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.advertiser import health, inventory, mps, record, telling
+from services.advertiser import health, inventory, mps, telling
+from services.advertiser.record import Record
 from shared.bus import state as bus_state
 from shared.contract.facts import Fact
 from shared.contract.messages import Hold, Intent, Inventory, Stamp
@@ -48,7 +49,7 @@ class Observer(Protocol):
 class Outlets:
     """Where the loop's results go, and where it asks for the MPS service's."""
 
-    record: record.Record
+    record: Record
     mps: Callable[[], Awaitable[mps.Report]]
     publish: Callable[[Inventory, str], None]
     tell: Callable[[Fact, str], None]
@@ -195,22 +196,28 @@ class Loop:
         self._said = sentence
 
     def _judge(self, hardware: Hardware) -> None:
+        """Let the intent, what was heard and what is seen make the verdicts of now."""
         events, self._events = self._events, []
-        verdicts = self._state.verdicts
+        record, now = self._state.health, clock.now_ns()
+        if self._intent is not None:
+            wanted = self._intent.value
+            record = health.under(record, wanted.sharing.health, wanted.clear_health)
         for event in events:
             if event.xid and event.gpu_uuid:
                 self._telemetry.meters.count(
                     catalogue.GPU_XIDS, uuid=event.gpu_uuid, xid=str(event.xid)
                 )
-                verdicts = health.after_xid(
-                    verdicts,
+                record = health.after_xid(
+                    record,
                     hardware,
                     gpu_uuid=event.gpu_uuid,
                     xid=event.xid,
                     instance=event.gpu_instance,
-                    now=clock.now_ns(),
+                    now=now,
                 )
-        self._state = dataclasses.replace(self._state, verdicts=verdicts)
+        if self._paused is None:  # what is known meanwhile was seen before
+            record = health.after_look(record, hardware, now)
+        self._state = dataclasses.replace(self._state, health=record)
 
     async def _publish(self, hardware: Hardware, heard_ns: int) -> None:
         intent = self._intent.value if self._intent else None

@@ -9,6 +9,7 @@ from shared.contract.generation import NONE, Generation
 from shared.contract.mps import MpsDaemon
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
+from shared.domain.health import NO_VERDICTS, HealthRecord
 from shared.domain.sharing import Share, SharingConfig, SourceKind, Strategy
 from shared.domain.slots import Holder, SlotState
 from shared.geometry.board import Board
@@ -96,7 +97,8 @@ class Intent:
     """What the controller wants of one node.
 
     `mig_rows` are the rows of the text under the name `mig_config`; none for a built-in name,
-    which only the boards can explain. `prepared_for` and `prepared_order` are the generation and
+    which only the boards can explain. `clear_health` is the operator's annotation: a text that is
+    new ends the node's verdicts of XIDs. `prepared_for` and `prepared_order` are the generation and
     the order of the `Progress` whose demands are met; None while they are not, or no longer.
     """
 
@@ -109,6 +111,7 @@ class Intent:
     mig_rows: tuple[Row, ...] = ()
     mig_problems: tuple[Problem, ...] = ()  # why another name or text is not what is wanted
     mig_policy: MigPolicy = MigPolicy()
+    clear_health: str = ""
     prepared_for: Generation | None = None
     prepared_order: int = 0
     drain: Drain | None = None  # None: nothing to make room for
@@ -123,7 +126,8 @@ class Inventory:
 
     `problems` say why the wanted sharing does not fit this hardware; `shares` are then the former.
     `mps` are the daemons of GPUs that are or were to be shared by MPS. `recut` are GPUs that are to
-    be cut anew, of whose driver everybody has to let go.
+    be cut anew, of whose driver everybody has to let go. `health` is what the advertiser's next
+    process goes on judging by.
     """
 
     stamp: Stamp
@@ -134,6 +138,7 @@ class Inventory:
     problems: tuple[Problem, ...] = ()
     mps: tuple[MpsDaemon, ...] = ()
     recut: tuple[str, ...] = ()
+    health: HealthRecord = NO_VERDICTS
     paused_for: Generation | None = None  # NVML has been let go for this generation's hold
     paused_order: int = 0
     traceparent: str = ""  # the change that this inventory answers; the file has no headers

@@ -29,6 +29,7 @@ MIG_GENERATION_ANNOTATION = "slicewire.io/mig-config-generation"  # which it spe
 CORDON_ANNOTATION = "slicewire.io/cordoned-for"  # the cordon is ours, for this generation
 PAUSED_ANNOTATION = "slicewire.io/paused-components"  # former values of component labels, JSON
 EVICTED_ANNOTATION = "slicewire.io/evicted"  # pods evicted for the change, with their UIDs, JSON
+CLEAR_HEALTH_ANNOTATION = "slicewire.io/clear-health"  # an operator's: a new text ends verdicts
 CONDITIONS_ANNOTATION = "slicewire.io/conditions"  # marks of the node conditions that stand, JSON
 
 # Our conditions on nodes.

@@ -10,6 +10,7 @@ import enum
 from dataclasses import dataclass, field
 
 from shared.domain.errors import Place, Problem
+from shared.domain.health import DEFAULT_RULES, HealthRules
 
 GPU_RESOURCE = "nvidia.com/gpu"
 
@@ -80,6 +81,7 @@ class SharingConfig:
     fail_requests_greater_than_one: bool = False
     mig_strategy: MigStrategy = MigStrategy.NONE
     allocation_policy: AllocationPolicy = AllocationPolicy.DISTRIBUTED
+    health: HealthRules = DEFAULT_RULES
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
 
 

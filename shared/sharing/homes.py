@@ -48,6 +48,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "sharing.mps.resources[]": _ENTRY,
     "imex": ("channelIDs", "required"),
     "slicewire": ("allocationPolicy", "health", "vram", "injectCudaVisibleDevices"),
+    "slicewire.health": ("ignore", "fatal", "recoverAfter"),
 }
 
 

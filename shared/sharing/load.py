@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 from shared.domain.errors import Place, Problem
 from shared.domain.sharing import UNSHARED, AllocationPolicy, SharingConfig, Strategy
-from shared.sharing import entries, flags, foreign, tree
+from shared.sharing import entries, flags, foreign, health, tree
 from shared.sharing.fields import Field
 from shared.sharing.findings import Findings
 
 _STRATEGIES = {"timeSlicing": Strategy.TIME_SLICING, "mps": Strategy.MPS}
-_LATER = ("health", "vram", "injectCudaVisibleDevices")
+_LATER = ("vram", "injectCudaVisibleDevices")
 ONE_DAEMON = (
     "each GPU has an MPS daemon of its own, so a container that gets slots of two GPUs is refused"
 )
@@ -67,11 +67,13 @@ def _config(root: Field, findings: Findings, unshared: SharingConfig) -> Sharing
     if "version" in fields and not fields["version"].is_null:
         fields["version"].choice(("v1",))
     stated = flags.read(fields)
-    policy = _policy(fields, stated) or unshared.allocation_policy
+    ours = _ours(fields)
+    policy = _policy(ours, stated) or unshared.allocation_policy
+    rules = health.read(ours["health"]) if "health" in ours else unshared.health
     mig_strategy = stated.mig_strategy or unshared.mig_strategy
     strategy, section = _sharing(fields, findings)
     if strategy is Strategy.NONE:
-        return SharingConfig(mig_strategy=mig_strategy, allocation_policy=policy)
+        return SharingConfig(mig_strategy=mig_strategy, allocation_policy=policy, health=rules)
     fail_requests = section.fail_requests
     if fail_requests is None:  # as NVIDIA's plugin has it
         fail_requests = strategy is Strategy.MPS
@@ -83,6 +85,7 @@ def _config(root: Field, findings: Findings, unshared: SharingConfig) -> Sharing
         fail_requests_greater_than_one=fail_requests,
         mig_strategy=mig_strategy,
         allocation_policy=policy,
+        health=rules,
     )
 
 
@@ -109,18 +112,23 @@ def _key_order(field: Field) -> tuple[int, int]:
     return place.line, place.column
 
 
-def _policy(fields: Mapping[str, Field], stated: flags.Flags) -> AllocationPolicy | None:
-    """Read our own section; its allocation policy and NVIDIA's flag must not contradict."""
+def _ours(fields: Mapping[str, Field]) -> dict[str, Field]:
+    """Return what stands in our own section."""
     ours = fields.get("slicewire")
     if ours is None or ours.is_null:
-        return stated.policy
+        return {}
     found = ours.mapping("slicewire")
     for name in _LATER:
         if name in found:
             found[name].report_key(f"{name} is not supported by this version", "leave it out")
-    if "allocationPolicy" not in found:
+    return found
+
+
+def _policy(ours: Mapping[str, Field], stated: flags.Flags) -> AllocationPolicy | None:
+    """Read our allocation policy; it and NVIDIA's flag must not contradict."""
+    if "allocationPolicy" not in ours:
         return stated.policy
-    field = found["allocationPolicy"]
+    field = ours["allocationPolicy"]
     policy = field.member(AllocationPolicy)
     if policy is not None and stated.policy_field is not None and policy is not stated.policy:
         other = stated.policy_field

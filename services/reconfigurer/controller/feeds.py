@@ -105,4 +105,6 @@ class ConfigMap:
 
 
 def _differs(before: nodes.Node | None, now: nodes.Node) -> bool:
-    return before is None or before.labels != now.labels
+    if before is None or before.labels != now.labels:
+        return True
+    return before.clear_health != now.clear_health

@@ -62,10 +62,12 @@ def unhealthy(
 
 def recovered(about: saying.About, before: Inventory, after: Inventory) -> Iterator[saying.Say]:
     """What is to be said about devices that were withheld before and are served again."""
-    sick = {device.uuid for device in devices(before) if not device.health.usable}
+    sick = {device.uuid: device.health for device in devices(before) if not device.health.usable}
     for device in devices(after):
         if device.health.usable and device.uuid in sick:
-            message = f"{device.words} is healthy again; its slots are served."
+            xid = sick[device.uuid].xid
+            since = f" after XID {xid}" if xid is not None else ""
+            message = f"{device.words} is healthy again{since}; its slots are served."
             yield saying.Say(about=about, reason=names.GPU_RECOVERED, message=message)
 
 

@@ -43,6 +43,11 @@ class Node:
         """The node as the object of an Event."""
         return saying.About(kind="Node", name=self.name, uid=self.uid)
 
+    @property
+    def clear_health(self) -> str:
+        """What an operator has written to end the verdicts on its GPUs, empty for nothing."""
+        return self.annotations.get(names.CLEAR_HEALTH_ANNOTATION, "")
+
     def says_gpu(self, config_label: str) -> bool:
         """Whether its labels say that it has GPUs, or that somebody wants it configured."""
         asked = config_label in self.labels or names.MIG_CONFIG_LABEL in self.labels

@@ -157,7 +157,7 @@ class Resolver:
         mig = self._layout(node, serving)
         found = intent.resolve(node, gpus, self._fleet.config_map, self._choice, serving, mig=mig)
         decision = settle.decide(
-            same=intent.same(found, serving) and self._policy_stands(serving),
+            same=intent.same(found, serving) and self._stands(node, serving),
             by_label=change.by_label,
             last_by_label=self._labelled_at.get(name),
             now=now,
@@ -176,8 +176,12 @@ class Resolver:
         label = node.labels.get(names.MIG_CONFIG_LABEL)
         return layouts.wanted(label, self._mig.default, text, serving)
 
-    def _policy_stands(self, serving: Intent | None) -> bool:
-        return serving is not None and serving.mig_policy == self._mig.policy
+    def _stands(self, node: nodes.Node, serving: Intent | None) -> bool:
+        """Whether what is wanted beside texts and labels is in the intent."""
+        return serving is not None and (serving.mig_policy, serving.clear_health) == (
+            self._mig.policy,
+            node.clear_health,
+        )
 
     def _apply(
         self, node: nodes.Node, found: intent.Resolution, change: Change, began: int
@@ -208,6 +212,7 @@ class Resolver:
             mig_rows=found.mig.rows,
             mig_problems=found.mig.problems,
             mig_policy=self._mig.policy,
+            clear_health=node.clear_health,
         )
         former = self._fleet.intents.get(node.name)
         self._outlets.begun(node.name, former, wanted, change.step.start_ns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import pathlib
 from collections.abc import AsyncIterator, Iterator
 
@@ -20,6 +21,7 @@ from shared.contract.generation import Generation
 from shared.contract.messages import Intent, Inventory
 from shared.contract.table import Role
 from shared.domain.gpu import HealthState
+from shared.domain.health import HealthRules
 from shared.runtime import files
 from shared.simulation.broker import Broker
 from shared.simulation.gpu.local import LocalTransport
@@ -169,6 +171,39 @@ async def test_u047_a_fatal_xid_makes_one_gpu_sick_and_a_restart_does_not_forget
             return await healths(tmp_path) == [HealthState.LOST, HealthState.SICK]
 
         await eventually(both)
+
+
+async def test_u047_a_gpu_with_an_xid_is_served_again_by_itself_and_a_flapper_when_cleared(
+    tmp_path: pathlib.Path, nvml: LocalTransport, broker: Broker
+) -> None:
+    """What the intent says of health and of clearing is followed; a restart changes nothing."""
+    rules = HealthRules(recover_after_s=1)
+    sharing = dataclasses.replace(hardware.time_sliced(4), health=rules)
+    wanted = hardware.intent(sharing, FIRST, NODE)
+
+    async def sick() -> bool:
+        return await healths(tmp_path) == [HealthState.SICK, HealthState.HEALTHY]
+
+    async def well() -> bool:
+        return await healths(tmp_path) == [HealthState.HEALTHY, HealthState.HEALTHY]
+
+    async with controller(broker) as (writer, heard):
+        async with running(app.serve(settings(tmp_path, broker))):
+            writer.put(NODE, wanted, TRACEPARENT)
+            await eventually(lambda: heard and heard[-1].value.health.rules == rules)
+            for _ in range(2):
+                await asyncio.to_thread(nvml.fault, {"gpu": 0, "xid": 94})
+                await eventually(sick)
+                await eventually(well)
+            await asyncio.to_thread(nvml.fault, {"gpu": 0, "xid": 94})
+            await eventually(sick)
+        async with running(app.serve(settings(tmp_path, broker))):
+            await asyncio.sleep(2)  # twice as long as it would take otherwise
+            assert await sick()
+            stamp = dataclasses.replace(wanted.stamp, generation=FIRST.next())
+            cleared = dataclasses.replace(wanted, stamp=stamp, clear_health="seen to")
+            writer.put(NODE, cleared, TRACEPARENT)
+            await eventually(well)
 
 
 async def test_an_xid_is_told_where_nvml_can_no_longer_count_the_gpus(

@@ -7,7 +7,7 @@ import dataclasses
 from services.advertiser import health, inventory
 from shared.contract.generation import Generation
 from shared.contract.messages import Intent, Inventory
-from shared.domain.gpu import Hardware, Health, HealthState
+from shared.domain.gpu import Hardware, HealthState
 from shared.domain.sharing import UNSHARED, MigStrategy, SharedResource
 from tests.support.hardware import gpu, hardware, intent, mig_gpu, stamp, time_sliced
 
@@ -24,6 +24,16 @@ def served(node: Hardware, wanted: Intent) -> inventory.State:
     first = published(node, wanted, inventory.State())
     assert first is not None
     return inventory.State(published=first)
+
+
+def with_xid(
+    state: inventory.State, node: Hardware, xid: int, *, instance: int | None = None
+) -> inventory.State:
+    """The state after an XID of the first GPU."""
+    record = health.after_xid(
+        state.health, node, gpu_uuid="GPU-0", xid=xid, instance=instance, now=5
+    )
+    return dataclasses.replace(state, health=record)
 
 
 def replicas(content: Inventory | None) -> dict[str, int]:
@@ -77,8 +87,7 @@ def test_sharing_that_does_not_fit_the_hardware_is_explained_and_the_former_goes
 def test_a_sick_gpu_keeps_its_shares_and_the_others_stay_healthy() -> None:
     wanted = intent(time_sliced(4), FIRST)
     state = served(NODE, wanted)
-    verdicts = health.after_xid({}, NODE, gpu_uuid="GPU-0", xid=79, instance=None, now=5)
-    content = published(NODE, wanted, dataclasses.replace(state, verdicts=verdicts))
+    content = published(NODE, wanted, with_xid(state, NODE, 79))
     assert replicas(content) == {"GPU-0": 4, "GPU-1": 4}
     assert content is not None
     assert [each.health.state for each in content.gpus] == [HealthState.SICK, HealthState.HEALTHY]
@@ -110,14 +119,11 @@ def test_while_the_driver_is_away_every_known_gpu_is_lost() -> None:
 
 
 def test_verdicts_of_another_boot_are_forgotten_and_those_of_this_boot_are_not() -> None:
-    sick = Health(state=HealthState.SICK, reason="XID 48", xid=48, since_ns=1)
-    before = served(NODE, intent(time_sliced(4), FIRST)).published
-    assert before is not None
-    ill = dataclasses.replace(
-        before, gpus=(dataclasses.replace(before.gpus[0], health=sick), before.gpus[1])
-    )
-    assert inventory.restored(ill, same_boot=True).verdicts == {"GPU-0": sick}
-    assert inventory.restored(ill, same_boot=False).verdicts == {}
+    wanted = intent(time_sliced(4), FIRST)
+    ill = published(NODE, wanted, with_xid(served(NODE, wanted), NODE, 48))
+    for same_boot, withheld in ((True, {"GPU-0"}), (False, set())):
+        state = inventory.restored(ill, same_boot=same_boot)
+        assert set(health.standing(state.health)) == withheld
 
 
 def test_a_gpu_that_was_taken_out_while_the_node_was_down_is_gone_and_not_lost() -> None:
@@ -145,8 +151,7 @@ def test_u053_one_fact_tells_of_one_gpu_whose_health_changed_however_it_is_cut()
     node = hardware(mig_gpu(0, 3), gpu(1))
     wanted = intent(time_sliced(4), FIRST)
     state = served(node, wanted)
-    verdicts = health.after_xid({}, node, gpu_uuid="GPU-0", xid=79, instance=None, now=5)
-    after = published(node, wanted, dataclasses.replace(state, verdicts=verdicts))
+    after = published(node, wanted, with_xid(state, node, 79))
     assert after is not None
     (fact,) = inventory.health_facts(state.published, after, now=7)
     assert fact.sentence.startswith("GPU-0 is sick: XID 79")
@@ -156,8 +161,7 @@ def test_a_fact_about_one_mig_instance_names_that_instance() -> None:
     node = hardware(mig_gpu(0, 3))
     wanted = intent(generation=FIRST)
     state = served(node, wanted)
-    verdicts = health.after_xid({}, node, gpu_uuid="GPU-0", xid=94, instance=8, now=5)
-    after = published(node, wanted, dataclasses.replace(state, verdicts=verdicts))
+    after = published(node, wanted, with_xid(state, node, 94, instance=8))
     assert after is not None
     facts = inventory.health_facts(state.published, after, now=7)
     assert [fact.sentence.partition(" is ")[0] for fact in facts] == ["MIG-0-1"]

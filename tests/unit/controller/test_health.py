@@ -112,5 +112,6 @@ def test_a_gpu_that_comes_back_is_told_once_on_its_node() -> None:
     (said,) = health.recovered(NODE, before, after)
     assert said.reason == names.GPU_RECOVERED
     assert "GPU 0" in said.message
+    assert f"after XID {SICK.xid}" in said.message
     assert not list(health.recovered(NODE, after, after))
     assert not list(health.unhealthy(NODE, after, None))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from services.reconfigurer.controller import fleet, nodes, resolver, saying, settle, texts
+from services.reconfigurer.controller import feeds, fleet, nodes, resolver, saying, settle, texts
 from shared.contract import names
 from shared.contract.messages import Intent
 from shared.contract.spans import SpanRecord
@@ -102,6 +102,26 @@ async def test_half_a_view_decides_nothing(part: str) -> None:
         getattr(stage.view, part).set()
         await asyncio.sleep(0.01)
         assert stage.served("gpu-1") == [2]
+
+
+async def test_an_operators_clearing_reaches_its_node_and_no_other() -> None:
+    """By one intent, however often the node is looked at."""
+    async with running() as stage:
+        told = {"metadata": {"name": "gpu-1", "labels": {LABEL: "a"}}}
+        watched = feeds.Nodes(
+            stage.view,
+            lambda names: stage.resolving.look_at(names, by_label=True),
+            lambda _: None,
+        )
+        told["metadata"]["annotations"] = {names.CLEAR_HEALTH_ANNOTATION: "the card was swapped"}
+        for _ in range(2):
+            watched.changed(told)
+            await asyncio.sleep(SETTLED_S)
+        assert [each.clear_health for each in stage.intents if each.stamp.node == "gpu-1"] == [
+            "",
+            "the card was swapped",
+        ]
+        assert stage.served("gpu-2") == [2]
 
 
 async def test_the_first_change_of_a_label_is_not_delayed() -> None:

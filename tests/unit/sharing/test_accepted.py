@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared.domain.health import DEFAULT_RULES, HealthRules
 from shared.domain.sharing import AllocationPolicy, MigStrategy, SharedResource, Strategy
 from shared.sharing import load
 from tests.unit.sharing import texts
@@ -247,3 +248,27 @@ def test_places_do_not_make_two_configs_differ() -> None:
     assert first == moved
     assert first.resources[0].place.line == 7
     assert moved.resources[0].place.line == 8
+
+
+@pytest.mark.parametrize(
+    ("written", "rules"),
+    [
+        ("{ignore: [94, 63], fatal: [31]}", HealthRules(ignore=(63, 94), fatal=(31,))),
+        ("{recoverAfter: 5m}", HealthRules(recover_after_s=300)),
+        ("{recoverAfter: 1h30m10s}", HealthRules(recover_after_s=5410)),
+        ("{recoverAfter: never}", HealthRules(recover_after_s=None)),
+        ("{ignore: [], fatal: null, recoverAfter: null}", DEFAULT_RULES),
+        ("", DEFAULT_RULES),
+    ],
+)
+def test_health_says_which_xids_count_and_when_a_device_is_served_again(
+    written: str, rules: HealthRules
+) -> None:
+    """In a text that shares and in one that does not."""
+    section = f"slicewire:\n  health: {written}\n"
+    assert load.load(section).health == rules
+    assert load.load(ANY + section).health == rules
+
+
+def test_a_text_that_says_nothing_of_health_leaves_it_as_it_is() -> None:
+    assert load.load(ANY).health == DEFAULT_RULES

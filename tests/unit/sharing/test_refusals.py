@@ -282,6 +282,62 @@ CASES: list[tuple[str, str, str, str]] = [
         "accepted: distributed, packed, distinct",
     ),
     (
+        "health-unknown-key",
+        "slicewire: {health: {recoverafter: 60s}}",
+        "slicewire.health.recoverafter",
+        'did you mean "recoverAfter"?',
+    ),
+    ("health-no-mapping", "slicewire: {health: [94]}", "slicewire.health", "found a list"),
+    ("health-no-list", "slicewire: {health: {ignore: 94}}", "slicewire.health.ignore", "a list of"),
+    (
+        "health-quoted-xid",
+        'slicewire: {health: {fatal: [31, "43"]}}',
+        "slicewire.health.fatal[1]",
+        "write 43",
+    ),
+    (
+        "health-xid-0",
+        "slicewire: {health: {ignore: [0]}}",
+        "slicewire.health.ignore[0]",
+        "a whole number from 1 up",
+    ),
+    (
+        "health-xid-twice",
+        "slicewire: {health: {ignore: [94, 94]}}",
+        "slicewire.health.ignore[1]",
+        "XID 94 stands twice",
+    ),
+    (
+        "health-xid-in-both",
+        "slicewire:\n  health:\n    fatal: [31]\n    ignore: [94, 31]\n",
+        "slicewire.health.ignore[1]",
+        "see slicewire.health.fatal[0] on line 3",
+    ),
+    (
+        "health-bare-number",
+        "slicewire: {health: {recoverAfter: 60}}",
+        "slicewire.health.recoverAfter",
+        "write 60s",
+    ),
+    (
+        "health-no-duration",
+        "slicewire: {health: {recoverAfter: a minute}}",
+        "slicewire.health.recoverAfter",
+        'a duration like "60s"',
+    ),
+    (
+        "health-at-once",
+        "slicewire: {health: {recoverAfter: 0s}}",
+        "slicewire.health.recoverAfter",
+        "from 1s to 24h",
+    ),
+    (
+        "health-for-days",
+        "slicewire: {health: {recoverAfter: 48h}}",
+        "slicewire.health.recoverAfter",
+        "or write never",
+    ),
+    (
         "two-policies",
         "flags: {plugin: {sharedDevicesAllocationPolicy: packed}}\n"
         "slicewire: {allocationPolicy: distinct}",
