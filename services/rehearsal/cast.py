@@ -23,6 +23,7 @@ SWITCHES: Mapping[str, tuple[str, Callable[[Spot], Any]]] = {
     "finishedInList": ("finished_in_list", Spot.truth),
     "oldEndpointDropsNew": ("old_endpoint_drops_new", Spot.truth),
     "lostGrants": ("lost_grants", Spot.truth),
+    "keepsForced": ("keeps_forced", Spot.truth),
 }
 STALE = "staleScheduler"  # the scheduler's, though it stands with the kubelet's switches
 

@@ -141,6 +141,26 @@ async def test_a_lost_grant_is_answered_but_never_listed(tmp_path: pathlib.Path)
         assert await node.holders() == {}
 
 
+async def test_u035_a_stale_table_keeps_what_forced_pods_held(tmp_path: pathlib.Path) -> None:
+    """No List shows the pod, and the next one is refused, until the kubelet starts anew."""
+    async with one_node(tmp_path, Switches(status_period=0.05, keeps_forced=True)) as node:
+        async with Plugin(node.plugins, devices(2)):
+            await node.until_counts((2, 2))
+            await node.create(pod_object("a", {GPU: 2}))
+            await node.until_phase("a", "Running")
+            await node.delete("a", grace=0)
+            await node.until_held(set())
+            await node.create(pod_object("b", {GPU: 1}))
+            await node.until_phase("b", "Failed")
+        message = (await node.read("b"))["status"]["message"]
+        assert "Requested: 1, Available: 0" in message
+        await node.kubelet.restart()
+        async with Plugin(node.plugins, devices(2)):
+            await node.until_counts((2, 2))
+            await node.create(pod_object("c", {GPU: 1}))
+            await node.until_phase("c", "Running")
+
+
 async def test_capacity_is_removed_when_the_grace_of_a_gone_plugin_is_over(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -221,7 +221,7 @@ class FakeKubelet:
             manager,
             plugins,
             self.record,
-            lambda: {pod.uid for pod in self.running()} | self._booting.keys(),
+            self._active,
             init_reuse=self._switches.init_reuse,
             lost_grants=self._switches.lost_grants,
         )
@@ -235,6 +235,13 @@ class FakeKubelet:
             seen=self.record,
             save=save,
         )
+
+    def _active(self) -> set[str]:
+        """Uids of the pods whose devices are not free, rightly or not."""
+        active = {pod.uid for pod in self.running()} | self._booting.keys()
+        if self._switches.keeps_forced and self._pods is not None:
+            active |= self._pods.forced
+        return active
 
     def _shown(self) -> Iterator[containers.RunningPod]:
         """Go through the pods that pod-resources shows."""

@@ -55,6 +55,7 @@ class Pods:
         self._runtime = runtime
         self._seen = seen
         self._save = save
+        self.forced: set[str] = set()  # that ran on when their objects had gone
         self._heard: set[str] = set()
         self._ends: dict[str, tuple[float, dict[str, Any]]] = {}
         self._ends_changed = asyncio.Event()
@@ -91,6 +92,8 @@ class Pods:
         pod = change.object
         self._heard.add(change.uid)
         if change.gone:
+            if change.uid in self._running:
+                self.forced.add(change.uid)
             await self._forget(change.uid)
             return
         known = self._running.get(change.uid)

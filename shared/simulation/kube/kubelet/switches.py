@@ -23,6 +23,8 @@ class Switches:
         old_endpoint_drops_new: the end of a replaced plugin's stream cuts off its successor, as
             before Kubernetes 1.35.
         lost_grants: a pod fails between Allocate and its containers, so that no List ever shows it.
+        keeps_forced: what a pod held that was deleted by force stays taken until the kubelet starts
+            anew, though no List shows the pod (kubernetes/kubernetes#130145).
         endpoint_grace: seconds until the capacity of a resource without a plugin is removed.
     """
 
@@ -32,4 +34,5 @@ class Switches:
     finished_in_list: bool = False
     old_endpoint_drops_new: bool = False
     lost_grants: bool = False
+    keeps_forced: bool = False
     endpoint_grace: float = device_manager.ENDPOINT_GRACE
