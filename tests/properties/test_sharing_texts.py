@@ -95,7 +95,16 @@ configs = st.fixed_dictionaries(
         ),
         "resources": st.just({"gpus": [{"pattern": "*", "name": "gpu"}]}),
         "imex": st.just({"channelIDs": [0]}),
-        "slicewire": st.just({"allocationPolicy": "distinct"}),
+        "slicewire": st.fixed_dictionaries(
+            {},
+            optional={
+                "allocationPolicy": st.just("distinct"),
+                "health": st.fixed_dictionaries(
+                    {"ignore": st.sampled_from([[], [94], [63, 94]])},
+                    optional={"recoverAfter": st.sampled_from(["1s", "5m", "1h30m", "never"])},
+                ),
+            },
+        ),
     },
 )  # fmt: skip
 
