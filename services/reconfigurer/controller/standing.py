@@ -11,19 +11,21 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from shared.bus import ensure, errors, fleet
 from shared.bus.connection import Bus
 from shared.bus.state import Received
 from shared.contract import table
 from shared.contract.messages import Intent
+from shared.contract.table import Bucket
+from shared.contract.waiting import Waiting, WaitingPod
 from shared.runtime import backoff, clock
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 5.0
-INTENT = table.bucket("intent")
+INTENT, WAITING = table.bucket("intent"), table.bucket("waiting")
 Publish = Callable[[str, Intent, str], None]
 
 
@@ -40,12 +42,22 @@ async def stores(bus: Bus) -> dict[str, int]:
 
 async def intents(bus: Bus) -> dict[str, Received[Intent]]:
     """All intents that stand on the bus now, by node: what the leader before has wanted."""
-    found: dict[str, Received[Intent]] = {}
-    reader: fleet.FleetReader[Intent] = fleet.FleetReader(
-        bus, INTENT, found.__setitem__, on_gone=lambda node: found.pop(node, None)
+    return await _values(bus, INTENT)
+
+
+async def waiting(bus: Bus) -> tuple[WaitingPod, ...]:
+    """The pods that the leader before has told of."""
+    told: dict[str, Received[Waiting]] = await _values(bus, WAITING)
+    return tuple(pod for received in told.values() for pod in received.value.pods)
+
+
+async def _values(bus: Bus, bucket: Bucket) -> dict[str, Received[Any]]:
+    found: dict[str, Received[Any]] = {}
+    reader: fleet.FleetReader[Any] = fleet.FleetReader(
+        bus, bucket, found.__setitem__, on_gone=lambda node: found.pop(node, None)
     )
     async with asyncio.TaskGroup() as tasks:
-        reading = tasks.create_task(reader.run(), name="read intents")
+        reading = tasks.create_task(reader.run(), name=f"read {bucket.name}")
         await reader.looked.wait()
         reading.cancel()
     return found

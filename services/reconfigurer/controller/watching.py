@@ -24,6 +24,7 @@ from services.reconfigurer.controller import (
     refusals,
     saying,
     snapshot,
+    standing,
     watch,
 )
 from services.reconfigurer.controller.pods import Seen
@@ -143,6 +144,7 @@ class Watching:
         """Tell until cancelled."""
         await self._fleet.complete()
         await self._listed.wait()
+        self._note({pod.uid: pod.free for pod in await standing.waiting(self._bus)})
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._writer.run(), name="write waiting pods")
             while True:
@@ -176,9 +178,12 @@ class Watching:
 
     def _weigh(self) -> None:
         """Note with the pods that were refused a while ago what had been free for them."""
-        for uid, free in self._refusals.weighed(clock.now_ns()).items():
+        self._note(self._refusals.weighed(clock.now_ns()))
+
+    def _note(self, free: Mapping[str, int | None]) -> None:
+        for uid, slots in free.items():
             if seen := self._seen.get(uid):
-                pod = dataclasses.replace(seen.pod, free=free)
+                pod = dataclasses.replace(seen.pod, free=slots)
                 self._seen[uid] = dataclasses.replace(seen, pod=pod)
 
     async def _stale_tables(self, suspects: Sequence[WaitingPod]) -> tuple[StaleTable, ...]:
