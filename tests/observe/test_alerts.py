@@ -94,6 +94,12 @@ CASES = {
         12,
         ({"outcome": "blocked"},),
     ),
+    "two budgets for one pod": Case(
+        "SlicewireDrainBlocked",
+        {'slicewire_evictions_total{outcome="failed"}': "_ _ 1+5x20"},
+        12,
+        ({"outcome": "failed"},),
+    ),
     "a budget said no once": Case(
         "SlicewireDrainBlocked", {'slicewire_evictions_total{outcome="blocked"}': "_ _ 1x30"}, 12
     ),
