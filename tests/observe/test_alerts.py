@@ -137,7 +137,7 @@ CASES = {
         ({"node": "n1", "resource": "gpu"},),
     ),
     "a kubelet is restarted": Case(
-        "SlicewireKubeletStale", {f"slicewire_kubelet_stale_devices{STALE}": "_ 2x3 _x20"}, 8
+        "SlicewireKubeletStale", {f"slicewire_kubelet_stale_devices{STALE}": "_ 2x3 stale _x20"}, 8
     ),
     "the first refusal ever": Case(
         "SlicewireAllocationsRefused",
