@@ -28,7 +28,7 @@ async def agreed(cluster: Cluster, status: Status, within: float) -> None:
         return seen[0] == seen[1]
 
     try:
-        await eventually(same, within=within)
+        await eventually(same, within=within, every=0.2)
     except AssertionError:
         raise AssertionError(f"kubectl says {seen[0]}, slicewire status {seen[1]}") from None
 

@@ -56,6 +56,7 @@ class Cluster:
         for each in self.nodes:
             self._start(each)
         self.start_proxy()
+        self.processes.ready(PROXY, lambda: answers(f"http://{HEALTH}/healthz"))
         self.until_ready()
         self.kubectl("apply", "--filename", places.HERE / "dns.yaml")
 
@@ -132,7 +133,6 @@ class Cluster:
         argv = [f"--{name}={word}" for name, word in flags.items()]
         environment = {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
         self.processes.start(PROXY, network.inside(build.program(PROXY), *argv), environment)
-        self.processes.ready(PROXY, lambda: answers(f"http://{HEALTH}/healthz"))
 
 
 def down() -> None:

@@ -62,6 +62,6 @@ async def _cut_one_gpu(slicewire: Ours) -> None:
         found = await node.api.get(paths.node(NAME))
         return bool(found["metadata"]["labels"].get(names.MIG_STATE_LABEL) == "success")
 
-    await eventually(is_cut, within=node.patience)
+    await eventually(is_cut, within=node.patience, every=node.every)
     await node.until_counts((1, 1))
     await node.until_counts((7, 7), SLICES)

@@ -11,11 +11,20 @@ T = TypeVar("T")
 
 
 @overload
-async def eventually(condition: Callable[[], Awaitable[T]], *, within: float = 20.0) -> T: ...
+async def eventually(
+    condition: Callable[[], Awaitable[T]], *, within: float = 20.0, every: float = 0.01
+) -> T: ...
 @overload
-async def eventually(condition: Callable[[], T], *, within: float = 20.0) -> T: ...
-async def eventually(condition: Callable[[], Any], *, within: float = 20.0) -> Any:
-    """Return the first true value; after `within` seconds an AssertionError with the last one."""
+async def eventually(
+    condition: Callable[[], T], *, within: float = 20.0, every: float = 0.01
+) -> T: ...
+async def eventually(
+    condition: Callable[[], Any], *, within: float = 20.0, every: float = 0.01
+) -> Any:
+    """Return the first true value; after `within` seconds an AssertionError with the last one.
+
+    It is asked for `every` so many seconds: seldom, where the answer costs somebody time.
+    """
     loop = asyncio.get_running_loop()
     end = loop.time() + within
     while True:
@@ -25,7 +34,7 @@ async def eventually(condition: Callable[[], Any], *, within: float = 20.0) -> A
             return value
         if loop.time() > end:
             raise AssertionError(f"not within {within} s; last value: {value!r}")
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(every)
 
 
 async def steadily(condition: Callable[[], bool], *, for_: float) -> None:

@@ -58,12 +58,14 @@ class NodeView(abc.ABC):
         api: the cluster, as its administrator.
         kubelet: who runs the node.
         patience: seconds within which anything that is waited for has to come.
+        every: seconds between two looks for it.
         name: the node's, in Kubernetes.
     """
 
     api: api_client.ApiClient
     kubelet: Kubelet
     patience: float
+    every: float = 0.01
     name: str = NAME
 
     @abc.abstractmethod
@@ -121,7 +123,7 @@ class NodeView(abc.ABC):
         async def said() -> bool:
             return await self.counts(resource) == expected
 
-        await eventually.eventually(said, within=self.patience)
+        await eventually.eventually(said, within=self.patience, every=self.every)
 
     async def until_phase(self, name: str, phase: str) -> dict[str, Any]:
         """Wait for a pod to be in a phase; return it."""
@@ -133,7 +135,7 @@ class NodeView(abc.ABC):
                 raise AssertionError(f"{name} has ended: {pod['status']}")
             return bool(found == phase)
 
-        await eventually.eventually(reached, within=self.patience)
+        await eventually.eventually(reached, within=self.patience, every=self.every)
         return await self.read(name)
 
     async def until_gone(self, name: str) -> None:
@@ -142,7 +144,7 @@ class NodeView(abc.ABC):
         async def gone() -> bool:
             return name not in await self.names()
 
-        await eventually.eventually(gone, within=self.patience)
+        await eventually.eventually(gone, within=self.patience, every=self.every)
 
     async def until_held(self, pods: set[str]) -> None:
         """Wait until these pods, and no others, have devices by pod-resources."""
@@ -150,7 +152,7 @@ class NodeView(abc.ABC):
         async def held() -> bool:
             return {name for name, entries in (await self.holders()).items() if entries} == pods
 
-        await eventually.eventually(held, within=self.patience)
+        await eventually.eventually(held, within=self.patience, every=self.every)
 
     async def holders(self) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
         """Ask pod-resources: each pod's device entries in the order in which they came."""
@@ -173,7 +175,7 @@ class NodeView(abc.ABC):
         async def are_offered() -> bool:
             return len(await self.offered()) == count
 
-        await eventually.eventually(are_offered, within=self.patience)
+        await eventually.eventually(are_offered, within=self.patience, every=self.every)
 
     async def offered(self) -> set[str]:
         """Ask pod-resources for the ids of all healthy devices."""

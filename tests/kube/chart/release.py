@@ -194,14 +194,14 @@ class Release:
             labels = (await self.api.get(paths.node(node.name)))["metadata"]["labels"]
             return bool(labels.get(names.MIG_STATE_LABEL) == state)
 
-        await eventually(is_so, within=PATIENCE_S)
+        await eventually(is_so, within=PATIENCE_S, every=node.every)
 
     async def make_whole(self, node: RealNode) -> None:
         """Have a node's GPUs without MIG, and nobody who asks for a layout."""
         labels = (await self.api.get(paths.node(node.name)))["metadata"]["labels"]
         if names.MIG_CONFIG_LABEL in labels:
             await self.cut(node, WHOLE)
-            await eventually(lambda: self._is_whole(node), within=PATIENCE_S)
+            await eventually(lambda: self._is_whole(node), within=PATIENCE_S, every=node.every)
             await self.until_cut(node)
             await self.cut(node, None)
 
