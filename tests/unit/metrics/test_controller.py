@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import sys
+import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -25,6 +28,9 @@ PROBLEM = Problem("sharing.timeSlicing.resources[0].replicas", 4, 7, "it is too 
 def wanted(generation: Generation = NEW, replicas: int = 4, mig: str = "") -> Intent:
     made = hardware.intent(hardware.time_sliced(replicas), generation)
     return dataclasses.replace(made, mig_config=mig)
+
+
+WANTED = wanted()
 
 
 def inventory(generation: Generation = NEW, *problems: Problem) -> Inventory:
@@ -204,25 +210,34 @@ def test_a_change_is_timed_once_from_its_event() -> None:
     assert told.times == {(name, (("kind", "sharing"), ("outcome", "success"))): [2.5]}
 
 
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads that take turns as often as they can, not each 5 ms."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("restless")
 async def test_a_scrape_may_come_while_nodes_come_and_go() -> None:
     """It reads the fleet in another thread, of which the loop knows nothing."""
-    of = view()
+    of, ended = view(), threading.Event()
 
     def scrape() -> None:
-        for _ in range(300):
+        while not ended.is_set():
             assert sum(1 for _ in measures.samples(of, NOW)) >= 4
 
     async with asyncio.TaskGroup() as tasks:
-        scraping = tasks.create_task(asyncio.to_thread(scrape))
-        number = 0
-        while not scraping.done():
-            number += 1
+        tasks.create_task(asyncio.to_thread(scrape))
+        for number in range(50_000):  # so many changes, and as many scrapes as find the time
             name = f"node-{number % 997}"
-            of.nodes[name], of.intents[name] = nodes.Node(name=name), wanted()
+            of.nodes[name], of.intents[name] = nodes.Node(name=name), WANTED
             of.nodes.pop(f"node-{number % 31}", None)
             of.intents.pop(f"node-{number % 37}", None)
             if number % 50 == 0:
                 await asyncio.sleep(0)
+        ended.set()
 
 
 def test_outcomes_have_the_states_that_are_counted() -> None:
