@@ -131,9 +131,7 @@ class Watching:
         former = before.get(uid)
         seen = pods.of(found, (former.pod.failed_ns if former else 0) or now_ns)
         if former is not None and former.pod.failed:
-            seen = dataclasses.replace(
-                seen, pod=dataclasses.replace(seen.pod, free=former.pod.free)
-            )
+            seen = _with_free(seen, former.pod.free)
         elif seen.pod.failed and self._listed.is_set():  # before our eyes
             self._refusals.seen(seen.pod, now_ns)
         self._seen[uid] = seen
@@ -183,8 +181,7 @@ class Watching:
     def _note(self, free: Mapping[str, int | None]) -> None:
         for uid, slots in free.items():
             if seen := self._seen.get(uid):
-                pod = dataclasses.replace(seen.pod, free=slots)
-                self._seen[uid] = dataclasses.replace(seen, pod=pod)
+                self._seen[uid] = _with_free(seen, slots)
 
     async def _stale_tables(self, suspects: Sequence[WaitingPod]) -> tuple[StaleTable, ...]:
         """Say which kubelets go on refusing what is free: those that have not been restarted."""
@@ -252,3 +249,8 @@ class Watching:
 
 def _says(looked_at: Mapping[str, Snapshot]) -> object:
     return {name: (each.unschedulable, dict(each.allocatable)) for name, each in looked_at.items()}
+
+
+def _with_free(seen: Seen, free: int | None) -> Seen:
+    """A refused pod with what had been free for it."""
+    return dataclasses.replace(seen, pod=dataclasses.replace(seen.pod, free=free))
