@@ -36,10 +36,22 @@ def rendered(
 
 @functools.cache
 def _rendered(arguments: tuple[str, ...], release: str, values: str) -> tuple[str, ...]:
-    command = ("template", release, str(CHART), "--namespace", NAMESPACE, "--values", "-")
-    text = run(*command, "--kube-version", NEWEST, *arguments, stdin=values)
-    documents = [each for each in yaml.safe_load_all(text) if each]
+    documents = [each for each in yaml.safe_load_all(_text(arguments, release, values)) if each]
     return tuple(json.dumps(each) for each in documents)
+
+
+def text(values: Mapping[str, Any], release: str = "slicewire") -> str:
+    """What helm prints of a release with these values, not yet read.
+
+    Raises:
+        RefusedError: with what helm said.
+    """
+    return _text((), release, json.dumps(values))
+
+
+def _text(arguments: tuple[str, ...], release: str, values: str) -> str:
+    command = ("template", release, str(CHART), "--namespace", NAMESPACE, "--values", "-")
+    return run(*command, "--kube-version", NEWEST, *arguments, stdin=values)
 
 
 def run(*arguments: str, stdin: str = "") -> str:

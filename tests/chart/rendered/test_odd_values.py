@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 import yaml
 
 from tests.chart.rendered.helm import (
-    NEWEST,
     WORKLOADS,
     Json,
     RefusedError,
@@ -20,9 +18,9 @@ from tests.chart.rendered.helm import (
     of_kind,
     pods,
     rendered,
-    run,
+    text,
 )
-from tests.chart.test_values import CHART, DEFAULTS, SCHEMA, merged
+from tests.chart.test_values import DEFAULTS, SCHEMA, merged
 
 EXISTING = {"acceptRoleUsers": True, "usersSecret": "bus-users"}
 DNS = {(port, protocol) for port in (53, 5353) for protocol in ("UDP", "TCP")}
@@ -58,12 +56,6 @@ def at(path: tuple[str, ...], value: object) -> Any:
     for name in reversed(path):
         value = {name: value}
     return value
-
-
-def text(values: Mapping[str, Any], release: str = "slicewire") -> str:
-    """What helm prints, not yet read."""
-    command = ("template", release, str(CHART), "--kube-version", NEWEST)
-    return run(*command, "--values", "-", stdin=json.dumps(values))
 
 
 def egress(values: Mapping[str, Any]) -> set[int]:
