@@ -1,17 +1,19 @@
 """Which of the free slots to propose: GetPreferredAllocation's answer. Pure, no NVML.
 
 Whatever order the kubelet names ids in, the same sets give the same answer. Slots are taken one
-by one from the GPU that the policy ranks first; whole GPUs are kept on one NUMA node instead.
+by one from the GPU that the policy ranks first, and of its MIG devices from the one that it ranks
+first; whole GPUs are kept on one NUMA node instead.
 """
 
 from __future__ import annotations
 
 import heapq
+import operator
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from services.allocator.standing import Slot
+from services.allocator.standing import Slot, places
 from shared.domain.sharing import AllocationPolicy
 
 NOWHERE: Mapping[str, int] = {}
@@ -41,8 +43,8 @@ def prefer(
     Args:
         slots: the resource's slots in the standing's order, which breaks ties.
         request: what the kubelet asks; ids unknown to us are passed over.
-        policy: which GPU comes first.
-        elsewhere: how many slots of other resources are taken, by GPU.
+        policy: which GPU comes first, and which of its MIG devices.
+        elsewhere: how many slots of other resources are taken, by GPU and by MIG device.
 
     Raises:
         NotEnoughGpusError: policy distinct, and fewer GPUs than slots wanted.
@@ -78,7 +80,7 @@ def _spread(
 ) -> list[Slot]:
     """One slot at a time from the GPU with the fewest used (packed: most), then lowest index."""
     sign = -1 if policy is AllocationPolicy.PACKED else 1
-    queues = _by_gpu(ready)
+    queues = _by_gpu(ready, used, policy)
     heap = [(sign * used[gpu], queue[-1].device.gpu_index, gpu) for gpu, queue in queues.items()]
     heapq.heapify(heap)
     chosen: list[Slot] = []
@@ -92,7 +94,8 @@ def _spread(
 
 def _distinct(ready: list[Slot], kept: list[Slot], missing: int, used: Counter[str]) -> list[Slot]:
     taken = {slot.device.gpu_uuid for slot in kept}
-    queues = {gpu: queue for gpu, queue in _by_gpu(ready).items() if gpu not in taken}
+    by_gpu = _by_gpu(ready, used, AllocationPolicy.DISTINCT)
+    queues = {gpu: queue for gpu, queue in by_gpu.items() if gpu not in taken}
     refuse_unless_distinct(missing + len(kept), len(queues) + len(taken))
     firsts = [queue[-1] for queue in queues.values()]
     firsts.sort(key=lambda slot: (used[slot.device.gpu_uuid], slot.device.gpu_index))
@@ -120,23 +123,44 @@ def _index(slot: Slot) -> int:
     return slot.device.gpu_index
 
 
-def _by_gpu(ready: Iterable[Slot]) -> dict[str, list[Slot]]:
-    """Free slots of each GPU, the lowest last, so that taking one is a pop."""
-    queues: dict[str, list[Slot]] = {}
+def _by_gpu(
+    ready: Iterable[Slot], used: Counter[str], policy: AllocationPolicy
+) -> dict[str, list[Slot]]:
+    """Free slots of each GPU, the first to take last, so that taking one is a pop."""
+    devices: dict[str, dict[str, list[Slot]]] = {}
     for slot in ready:
-        queues.setdefault(slot.device.gpu_uuid, []).append(slot)
+        of_gpu = devices.setdefault(slot.device.gpu_uuid, {})
+        of_gpu.setdefault(slot.device.uuid, []).append(slot)
+    queues = {gpu: _in_turn(of_gpu, used, policy) for gpu, of_gpu in devices.items()}
     for queue in queues.values():
         queue.reverse()
     return queues
 
 
+def _in_turn(
+    devices: Mapping[str, list[Slot]], used: Counter[str], policy: AllocationPolicy
+) -> list[Slot]:
+    """Slots of one GPU in the order of taking: of its devices, too, the fewest used (or most).
+
+    Where each slot taken counts, the n-th free one of a device comes when n more are used there.
+    """
+    if policy is AllocationPolicy.PACKED:
+        fullest = sorted(devices, key=lambda uuid: -used[uuid])
+        return [slot for uuid in fullest for slot in devices[uuid]]
+    turns = [
+        (used[uuid] + taken, slot)
+        for uuid, slots in devices.items()
+        for taken, slot in enumerate(slots)
+    ]
+    turns.sort(key=operator.itemgetter(0))
+    return [slot for _, slot in turns]
+
+
 def _used(slots: Iterable[Slot], free: Collection[str]) -> Counter[str]:
-    """Slots taken on each GPU, by the kubelet's own account: it frees them before List shows it.
+    """Slots taken, by the kubelet's own account: it frees them before List shows it.
 
     Only of slots that are not handed out now does the ledger say whether somebody has them.
     """
-    return Counter(
-        slot.device.gpu_uuid
-        for slot in slots
-        if slot.id not in free and (slot.taken or not slot.trouble)
+    return places(
+        slot for slot in slots if slot.id not in free and (slot.taken or not slot.trouble)
     )

@@ -69,14 +69,24 @@ class Standing:
         return tuple(slot for slot in self.slots.get(resource, {}).values() if slot.listed)
 
     def taken_elsewhere(self, resource: str) -> Counter[str]:
-        """How many slots of other resources somebody has, by GPU."""
-        return Counter(
-            slot.device.gpu_uuid
+        """How many slots of other resources somebody has, by GPU and by MIG device."""
+        return places(
+            slot
             for other, slots in self.slots.items()
             if other != resource
             for slot in slots.values()
             if slot.taken
         )
+
+
+def places(slots: Iterable[Slot]) -> Counter[str]:
+    """How many of these slots are on each GPU, and on each of its MIG devices."""
+    found: Counter[str] = Counter()
+    for slot in slots:
+        found[slot.device.gpu_uuid] += 1
+        if slot.device.uuid != slot.device.gpu_uuid:
+            found[slot.device.uuid] += 1
+    return found
 
 
 def derive(state: State) -> Standing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 
@@ -11,12 +12,13 @@ from services.allocator import preference
 from services.allocator.preference import NotEnoughGpusError, Request
 from services.allocator.standing import Standing
 from shared.domain import slots as slot_ids
-from shared.domain.sharing import UNSHARED, AllocationPolicy
-from tests.support import slots
+from shared.domain.sharing import UNSHARED, AllocationPolicy, MigStrategy
+from tests.support import hardware, slots
 from tests.support.slots import GPU
 
 DISTRIBUTED, PACKED, DISTINCT = AllocationPolicy
 A, B = slots.named(0, "a"), slots.named(1, "b")
+MIG = "nvidia.com/mig-1g.10gb"
 
 
 def asked(
@@ -32,6 +34,12 @@ def asked(
 
 def all_ids(standing: Standing) -> list[str]:
     return [slot.id for slot in standing.listed(GPU)]
+
+
+def cut_and_shared() -> Standing:
+    """Two GPUs of two MIG devices with two slots each."""
+    config = dataclasses.replace(hardware.time_sliced(2, MIG), mig_strategy=MigStrategy.MIXED)
+    return slots.standing_of(config, hardware.mig_gpu(0, 2), hardware.mig_gpu(1, 2))
 
 
 def in_a_row(standing: Standing, requests: int, policy: AllocationPolicy) -> str:
@@ -68,6 +76,46 @@ def test_u021_four_requests_in_a_row(policy: AllocationPolicy, order: str) -> No
     """U021: distributed takes turns, packed fills one GPU first."""
     standing = slots.standing_of(slots.time_sliced(2), A, B)
     assert in_a_row(standing, 4, policy) == order
+
+
+@pytest.mark.parametrize(
+    ("policy", "order"),
+    [
+        pytest.param(DISTRIBUTED, ["0-0", "1-0", "0-1", "1-1", "0-0", "1-0"], id="distributed"),
+        pytest.param(PACKED, ["0-0", "0-0", "0-1", "0-1", "1-0", "1-0"], id="packed"),
+        pytest.param(DISTINCT, ["0-0", "1-0", "0-1", "1-1", "0-0", "1-0"], id="distinct"),
+    ],
+)
+def test_mig_devices_of_a_gpu_take_turns_as_gpus_do(
+    policy: AllocationPolicy, order: list[str]
+) -> None:
+    """No two pods share a MIG device beside one that nobody has, unless the text says packed."""
+    standing = cut_and_shared()
+    free = [slot.id for slot in standing.listed(MIG)]
+    chosen: list[str] = []
+    for _ in order:
+        request = Request(frozenset(free), frozenset(), 1)
+        chosen += preference.prefer(standing.slots[MIG], request, policy)
+        free.remove(chosen[-1])
+    assert [slot_ids.device_of(slot).removeprefix("MIG-") for slot in chosen] == order
+
+
+def test_slots_of_one_request_lie_on_mig_devices_of_their_own() -> None:
+    """Two slots of one MIG device give no more than one."""
+    standing = cut_and_shared()
+    request = Request(frozenset(slot.id for slot in standing.listed(MIG)), frozenset(), 4)
+    chosen = preference.prefer(standing.slots[MIG], request, DISTRIBUTED)
+    assert len({slot_ids.device_of(slot) for slot in chosen}) == 4
+
+
+def test_slots_of_a_mig_device_taken_under_another_name_count_too() -> None:
+    """After a rename a MIG device with an old holder is fuller than one without."""
+    standing = cut_and_shared()
+    free = frozenset(slot.id for slot in standing.listed(MIG) if slot.device.gpu_index == 0)
+    elsewhere = {"GPU-0": 1, "MIG-0-0": 1}
+    assert preference.prefer(
+        standing.slots[MIG], Request(free, frozenset(), 1), DISTRIBUTED, elsewhere
+    ) == ("MIG-0-1::0",)
 
 
 def test_packed_goes_on_where_most_is_taken() -> None:
