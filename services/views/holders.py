@@ -64,7 +64,7 @@ def of_gpu(found: Iterable[HolderRow], uuid: str, gpus: Mapping[str, str]) -> li
     return [row for row in found if uuid in (row.uuid, gpus.get(row.uuid))]
 
 
-def _order(row: HolderRow) -> tuple[str, int, str, tuple[str, int]]:
+def _order(row: HolderRow) -> tuple[str, int, str, tuple[str, int, str]]:
     return row.node, -1 if row.gpu is None else row.gpu, row.resource, slot_order(row.slot)
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 SEPARATOR = "::"
+_REPLICA = re.compile("[0-9]{1,9}")
 _LEGACY = re.compile(r"MIG-(?P<gpu>GPU-[^/]+)/(?P<gi>\d+)/(?P<ci>\d+)")
 
 
@@ -24,9 +25,13 @@ def device_of(slot: str) -> str:
 
 
 def replica_of(slot: str) -> int | None:
-    """Return the replica number of a shared slot, None for a whole device's slot."""
-    _, separator, replica = slot.partition(SEPARATOR)
-    return int(replica) if separator else None
+    """Return the replica number of a shared slot, None for a whole device's slot.
+
+    None also for what another plugin makes of a UUID: what is no number of ours may be the whole
+    device.
+    """
+    _, _, replica = slot.partition(SEPARATOR)
+    return int(replica) if _REPLICA.fullmatch(replica) else None
 
 
 def legacy_instance(device: str) -> tuple[str, int, int] | None:
@@ -38,10 +43,10 @@ def legacy_instance(device: str) -> tuple[str, int, int] | None:
     return (match["gpu"], int(match["gi"]), int(match["ci"])) if match else None
 
 
-def slot_order(slot: str) -> tuple[str, int]:
-    """Sort key: by device, then by replica number (not by its digits)."""
+def slot_order(slot: str) -> tuple[str, int, str]:
+    """Sort key: by device, then by replica number (not by its digits), then by the rest."""
     replica = replica_of(slot)
-    return device_of(slot), -1 if replica is None else replica
+    return device_of(slot), -1 if replica is None else replica, slot
 
 
 class SlotState(enum.StrEnum):

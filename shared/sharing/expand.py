@@ -96,7 +96,8 @@ def _usage(share: Share, held: Held, forms: Forms) -> _Usage:
 
 def _as_offered(share: Share, slot: str, forms: Forms) -> bool:
     """Whether a slot of the share's own resource is held in the form that the share offers."""
-    if (slots.replica_of(slot) is None) is not (share.replicas == 1):
+    whole = share.replicas == 1
+    if slot != share.uuid if whole else slots.replica_of(slot) is None:
         return False
     return forms.get((share.resource, slot), share.strategy) is share.strategy
 

@@ -9,7 +9,7 @@ import pathlib
 
 import pytest
 
-from services.allocator import checkpoint, ledger
+from services.allocator import checkpoint, ledger, standing
 from services.allocator.checkpoint import Memory
 from services.allocator.ledger import State
 from shared.contract import codec
@@ -150,6 +150,22 @@ async def test_a_journal_cut_off_in_a_line_gives_the_lines_before(tmp_path: path
     await checkpoint.Checkpoint(path, "boot-1").note(GPU, ["GPU-a::2"], SECOND, "")
     state = await checkpoint.Checkpoint(path, "boot-1").load(9 * SECOND)
     assert set(state.grants) == {(GPU, "GPU-a::0"), (GPU, "GPU-a::2")}
+
+
+async def test_one_wrong_byte_anywhere_in_a_journal_is_no_reason_not_to_start(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Whatever is made of a line, the state that comes of it can be worked with."""
+    path = tmp_path / "ledger.json"
+    await checkpoint.Checkpoint(path, "boot-1").note(GPU, ["GPU-a::0"], SECOND, "trace")
+    journal = path.with_suffix(".journal")
+    good = journal.read_bytes()
+    seen = slots.inventory(slots.time_sliced(2), slots.named(0, "a"))
+    for place in range(len(good)):
+        for byte in b":x9\x00\xff":
+            journal.write_bytes(good[:place] + bytes([byte]) + good[place + 1 :])
+            state = await checkpoint.Checkpoint(path, "boot-1").load(9 * SECOND)
+            standing.derive(ledger.devices(state, seen, confirmed=True).state)
 
 
 async def test_a_journal_line_that_the_disk_takes_in_pieces_is_whole(

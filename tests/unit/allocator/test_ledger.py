@@ -196,6 +196,14 @@ def test_facts_name_slots_in_their_order() -> None:
     assert fact.sentence == "2 slots of nvidia.com/gpu handed out; the pod is not known yet"
 
 
+def test_ids_that_another_plugin_makes_of_a_uuid_are_names_like_any_other() -> None:
+    """List names them as well, and they need not end in a number."""
+    ids = ["GPU-a::vgpu-1", "GPU-a::", "GPU-a::0", "GPU-a::²", "GPU-a::" + "9" * 5000]
+    state = played(shown(1, ("p", ids)))
+    assert set(state.grants) == {(GPU, slot) for slot in ids}
+    assert not played(shown(3, ("q", [])), shown(9, ("q", [])), state=state).grants
+
+
 def test_what_a_slot_was_granted_by_stays_known() -> None:
     """Since-time and trace of the Allocate stay when List names the holder."""
     state = played(grant(1, A0, trace="abc"), shown(2, ("p", [A0])), shown(3, ("p", [A0])))

@@ -11,6 +11,7 @@ from shared.sharing import expand
 
 GPU = "nvidia.com/gpu"
 NEW = "nvidia.com/gpu.shared"
+OTHER = "vendor.example/vgpu"
 A, B, MIG = "GPU-a", "GPU-b", "MIG-1"
 ONLY_FINISHES = "retiring"
 
@@ -68,6 +69,10 @@ def held(*numbers: int) -> set[str]:
         ),
         pytest.param(share(4), {GPU: {"GPU-gone::1"}}, ["gpu: 0 1 2 3 |"], id="lost-is-not-ours"),
         pytest.param(share(0), {GPU: held(1)}, ["gpu:  | 1"], id="nothing-but-its-holders"),
+        pytest.param(
+            share(4), {OTHER: {f"{A}::v1"}}, ["gpu:  |", f"{OTHER}:  | v1"], id="another-plugins-id"
+        ),
+        pytest.param(share(1), {GPU: {f"{A}::"}}, ["gpu:  |"], id="whole-but-for-a-cut-off-id"),
     ],
 )
 def test_slots_of_one_gpu(shares: Share, holders: dict[str, set[str]], expected: list[str]) -> None:
