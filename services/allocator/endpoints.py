@@ -1,8 +1,9 @@
 """Standings → one endpoint for each resource, and the newest list in each.
 
 A resource that is offered no more gets an empty list before others get theirs, and its endpoint
-goes when nobody holds a slot of it. With nothing known yet, `nvidia.com/gpu` stands empty: the
-kubelet then waits for devices instead of failing pods.
+goes when nobody holds a slot of it. A resource of which there are only holders, and that we have
+never offered, is another plugin's, and stays it. With nothing known yet, `nvidia.com/gpu` stands
+empty: the kubelet then waits for devices instead of failing pods.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class Endpoints:
                     self._moved.notify_all()
 
     async def _apply(self, standing: Standing, traceparent: str, tasks: asyncio.TaskGroup) -> None:
-        wanted = tuple(standing.slots) or (GPU_RESOURCE,)
+        ours = standing.ours | self._running.keys()
+        wanted = tuple(name for name in standing.slots if name in ours) or (GPU_RESOURCE,)
         emptied = [
             running for name, (running, _) in self._running.items() if not standing.listed(name)
         ]

@@ -57,11 +57,14 @@ class Standing:
     """Slots by resource and id, by GPU index and then by number; the rules of each resource.
 
     Resources stand in the order of their first device; those that only have holders come last.
-    `emptying` says that a change of layout waits for holders of withheld slots to go.
+    `ours` are those that are offered, or were when somebody was seen to get a slot: the others
+    are another plugin's, whose ids look like ours. `emptying` says that a change of layout waits
+    for holders of withheld slots to go.
     """
 
     slots: Mapping[str, Mapping[str, Slot]] = field(default_factory=dict)
     rules: Mapping[str, Rules] = field(default_factory=dict)
+    ours: frozenset[str] = frozenset()
     emptying: bool = False
 
     def listed(self, resource: str) -> tuple[Slot, ...]:
@@ -109,7 +112,8 @@ def derive(state: State) -> Standing:
                 grant, world, looked=state.inventory is not None
             )
     rules = {share.resource: _rules(share) for share in shares}
-    return Standing(slots, rules, emptying=hold.busy)
+    handed_out = {resource for resource, _ in forms.known(state.grants)}
+    return Standing(slots, rules, frozenset(rules) | handed_out, emptying=hold.busy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,6 +165,27 @@ async def test_u031_another_plugin_takes_the_resource_and_gives_it_back(
         assert here.node.kubelet.record.registrations == {GPU: 3 if old else 2}
 
 
+async def test_a_resource_whose_ids_only_look_like_ours_stays_its_plugins(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Other plugins make ids of UUIDs too: what their pods hold is no reason to serve it."""
+    other = "v.io/gpu"
+    theirs = plugin.Plugin(
+        tmp_path / "device-plugins", {"GPU-a-0": True, "GPU-a-1": True}, resource=other
+    )
+    async with rig(tmp_path) as here, theirs:
+        await eventually(lambda: _counts(here, (2, 2), other))
+        await here.node.create(pod_object("p", {other: 1}))
+        await eventually(lambda: _running(here, "p"))
+        await here.advertise(X4)
+        async with here.serving():
+            await eventually(lambda: _holders(here, {"GPU-a-0"}))
+            await here.node.create(pod_object("q", {GPU: 1}))
+            await eventually(lambda: _holders(here, {"GPU-a-0", "GPU-a::0"}))
+            assert await here.node.counts(other) == (2, 2)
+            assert here.node.kubelet.record.registrations == {GPU: 1, other: 1}
+
+
 async def test_u033_a_successor_takes_over_and_capacity_never_falls(
     tmp_path: pathlib.Path,
 ) -> None:
