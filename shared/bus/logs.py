@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from shared.bus import errors
 from shared.bus.connection import Bus
+from shared.bus.freshness import SUBJECT
 from shared.contract import codec, permissions, table
 from shared.contract.facts import Fact, FactKind
 from shared.contract.spans import SpanRecord, Spans
@@ -23,7 +24,7 @@ from shared.contract.table import Log
 from shared.runtime import backoff, clock
 
 log = logging.getLogger(__name__)
-M = TypeVar("M")
+M = TypeVar("M", Fact, Spans)
 FACTS, SPANS = table.log("facts"), table.log("spans")
 KEPT_FACTS = 1000
 KEPT_SPANS = 5000
@@ -155,11 +156,18 @@ class SpanWriter:
 async def read_spans(bus: Bus, trace_id: str = "*") -> list[SpanRecord]:
     """All spans of one trace, or of all, in the order they were stored.
 
+    A node tells of its own steps only.
+
     Raises:
         BusError: the bus did not answer.
     """
     subject = SPANS.subject("*", trace_id)
-    return [span async for batch in _entries(bus, SPANS, Spans, subject) for span in batch.spans]
+    return [
+        span
+        async for batch in _entries(bus, SPANS, Spans, subject)
+        for span in batch.spans
+        if span.node == batch.stamp.node
+    ]
 
 
 async def read_facts(
@@ -181,9 +189,23 @@ async def _entries(
     session = await bus.session()
     async for message in session.read(source.stream, subject, since_ns):
         try:
-            yield codec.decode(kind, message.data)
+            entry = codec.decode(kind, message.data)
+            _refuse_foreign(entry.stamp.node, message.headers.get(SUBJECT, ""))
         except codec.UnreadableError as error:
             log.warning("skipped an entry of %s: %s", source.name, error)
+        else:
+            yield entry
+
+
+def _refuse_foreign(node: str, subject: str) -> None:
+    """The server lets a node's services write in its own place only; what they say may be more.
+
+    Raises:
+        UnreadableError: the entry is about another node than the one that wrote it.
+    """
+    place = subject.split(".")[1]
+    if place not in (table.CONTROLLER_PLACE, table.node_token(node)):
+        raise codec.UnreadableError(f"{subject} holds an entry about node {node!r}")
 
 
 def _by_trace(spans: Iterable[SpanRecord]) -> dict[str, tuple[SpanRecord, ...]]:

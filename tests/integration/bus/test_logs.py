@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import Any
 
 from shared.bus import logs
 from shared.contract import codec, messages
 from shared.contract.facts import Fact, FactKind
-from shared.contract.spans import SpanRecord
+from shared.contract.spans import SpanRecord, Spans
 from shared.contract.table import Role
 from shared.runtime import clock
 from shared.simulation.broker import Broker
-from tests.integration.bus.rig import NODE, OTHER, Plain, administrator, make_streams, opened
+from tests.integration.bus.rig import (
+    NODE,
+    OTHER,
+    Plain,
+    administrator,
+    make_streams,
+    opened,
+    plain,
+)
 from tests.support.eventually import eventually
 from tests.support.running import running
 
@@ -137,8 +146,21 @@ async def test_an_entry_that_cannot_be_read_hides_no_other(stocked: Broker) -> N
     async with administrator(stocked) as admin, opened(stocked, Role.COMMAND) as view:
         newer = codec.encode(fact(1)).replace(b'"schema":1', b'"schema":2')
         for data in (newer, b"no JSON", codec.encode(fact(2))):
-            await admin.ask("facts.gpu-b.granted", data)
+            await admin.ask("facts.gpu-a_example.granted", data)
         assert await logs.read_facts(view) == [fact(2)]
+
+
+async def test_a_node_tells_of_itself_only(stocked: Broker) -> None:
+    """Its credential lets it write in its own place; what is said there about others is no news."""
+    async with opened(stocked, Role.COMMAND) as view, plain(stocked, Role.ALLOCATOR, NODE) as node:
+        for about in (NODE, OTHER):
+            entry = dataclasses.replace(fact(1, about), id=about)
+            await node.ask("facts.gpu-a_example.granted", codec.encode(entry))
+            spans = (span(1), dataclasses.replace(span(2), node=OTHER))
+            batch = Spans(stamp=messages.Stamp(node=about, writer="test"), spans=spans)
+            await node.ask(f"spans.gpu-a_example.{TRACE}", codec.encode(batch))
+        assert [each.id for each in await logs.read_facts(view)] == [NODE]
+        assert await logs.read_spans(view) == [span(1)]
 
 
 async def test_a_fact_that_is_too_large_does_not_stop_the_others(stocked: Broker) -> None:
