@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shared.contract.spans import SpanRecord
+
+MOST_DEEP = 100  # steps below the first one
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +132,29 @@ def _trace_of(link: str) -> str:
 
 def _trace(trace_id: str, spans: list[SpanRecord]) -> Trace:
     ordered = sorted(spans, key=lambda span: (span.start_ns, span.end_ns, span.span_id))
-    known = {span.span_id for span in ordered}
-    children: dict[str, list[SpanRecord]] = defaultdict(list)
+    parents = {span.span_id: span.parent_id for span in ordered}
+    children: dict[str | None, list[SpanRecord]] = defaultdict(list)
     for span in ordered:
-        children[span.parent_id if span.parent_id in known else ""].append(span)
-    return Trace(trace_id, tuple(ordered), _branches("", children))
+        children[_parent(span, parents)].append(span)
+    return Trace(trace_id, tuple(ordered), _branches(None, children))
 
 
-def _branches(parent_id: str, children: dict[str, list[SpanRecord]]) -> tuple[Branch, ...]:
+def _parent(span: SpanRecord, parents: Mapping[str, str]) -> str | None:
+    """What a span hangs on; None where nothing is known, or no way leads up to a first step.
+
+    Spans come from other processes: some may name each other as parents, or go down too far.
+    """
+    above = span.parent_id
+    for _ in range(MOST_DEEP):
+        if above not in parents:
+            return span.parent_id if span.parent_id in parents else None
+        above = parents[above]
+    return None
+
+
+def _branches(
+    parent_id: str | None, children: Mapping[str | None, list[SpanRecord]]
+) -> tuple[Branch, ...]:
     return tuple(
         Branch(span, _branches(span.span_id, children)) for span in children.get(parent_id, ())
     )

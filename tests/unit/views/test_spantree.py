@@ -52,6 +52,29 @@ def test_a_lost_parent_leaves_more_than_one_root() -> None:
     assert not trace.whole
 
 
+@pytest.mark.parametrize(
+    "spans",
+    [
+        pytest.param([span("t", "a", "b"), span("t", "b", "a", start=1)], id="each-the-others"),
+        pytest.param([span("t", "a", "a")], id="its-own-parent"),
+        pytest.param([span("t", "", "")], id="no-ids"),
+        pytest.param(
+            [span("t", str(number), str(number - 1), start=number) for number in range(5000)],
+            id="without-end",
+        ),
+    ],
+)
+def test_spans_that_name_parents_in_a_circle_are_shown(spans: list[SpanRecord]) -> None:
+    """They come from other processes, and one trace of them must not hide the others."""
+    (trace,) = spantree.traces(spans)
+    forms = [branch.form() for branch in trace.roots]
+    waiting, shown = list(forms), 0
+    while waiting:
+        shown += 1
+        waiting += waiting.pop()["children"]
+    assert shown == len(trace.spans)
+
+
 def test_a_span_stored_twice_counts_once() -> None:
     """Batches may be sent again."""
     (trace,) = spantree.traces([span("t", "root"), span("t", "root")])
