@@ -180,7 +180,8 @@ class Endpoint:
                 await api_grpc.RegistrationStub(channel).Register(request, timeout=REGISTER_S)
         except pod_resources.FAILURES as error:
             pause = self._waits.next()
-            log.warning("%s is not registered: %s; again", self.plugin.resource, error)
+            reason = pod_resources.reason(error, REGISTER_S)
+            log.warning("%s is not registered: %s; again", self.plugin.resource, reason)
             return pause
         self._kubelet = look.kubelet
         self._since = clock.loop_time()

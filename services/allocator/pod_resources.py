@@ -67,7 +67,7 @@ class PodResources:
                 asked_ns = self._now_ns()
                 rows = await self._list()
             except FAILURES as error:
-                self._complain(_reason(error))
+                self._complain(reason(error, CALL_S))
                 await clock.sleep(waits.next())
                 continue
             waits.reset()
@@ -116,11 +116,12 @@ class PodResources:
         self._soon.clear()
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception, limit_s: float) -> str:
+    """Why the kubelet did not do what a call asked of it, in its own words if it said any."""
     if isinstance(error, GRPCError):
         return error.message or error.status.name
     if isinstance(error, TimeoutError):
-        return f"no answer within {CALL_S:g} s"
+        return f"no answer within {limit_s:g} s"
     return str(error)
 
 

@@ -14,7 +14,7 @@ from services.allocator import app
 from shared.contract.messages import Inventory
 from shared.domain.sharing import UNSHARED
 from shared.runtime import clock, locks
-from shared.simulation.kube.kubelet import endpoint
+from shared.simulation.kube.kubelet import endpoint, registration
 from shared.simulation.kube.kubelet.device_manager import Device
 from tests.integration.allocator.rig import Rig, rig
 from tests.support import logged, plugin, slots
@@ -131,6 +131,20 @@ async def test_u029_no_kubelet_at_first_then_two_of_them(tmp_path: pathlib.Path)
             await eventually(lambda: _counts(here, (8, 8)))
             await here.node.create(pod_object("p", {GPU: 1}))
             await eventually(lambda: _running(here, "p"))
+
+
+async def test_a_kubelet_that_refuses_a_registration_is_quoted_and_asked_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """People read its own sentence, and it may take a plugin later."""
+    monkeypatch.setattr(registration, "VERSION", "v1")
+    async with rig(tmp_path) as here:
+        await here.advertise(X4)
+        async with here.serving():
+            refused = await eventually(lambda: logged.lines(caplog, "is not registered"))
+            assert refused[0].message.startswith(f"{GPU} is not registered: requested API version")
+            monkeypatch.undo()
+            await eventually(lambda: _counts(here, (8, 8)))
 
 
 async def test_a_kubelet_that_was_killed_is_waited_for(tmp_path: pathlib.Path) -> None:
