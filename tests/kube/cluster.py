@@ -158,7 +158,7 @@ def running(nodes: int = 1) -> Iterator[Cluster]:
 
 def _keep_logs() -> None:
     """Copy what programs, services and pods have said, for whoever asks why a test failed."""
-    folder, kept = places.cluster_folder(), places.kept_logs()
+    folder, kept = places.cluster_folder(), places.kept_logs() / places.cluster_name()
     shutil.rmtree(kept, ignore_errors=True)
     for logs in (folder / "logs", *folder.glob("node*/pod-logs")):
         shutil.copytree(logs, kept / logs.relative_to(folder), ignore_dangling_symlinks=True)

@@ -1,4 +1,8 @@
-"""One real cluster for all tests here; they are collected only by `-m real`, as in `make kube`."""
+"""A real cluster for the tests here; they are collected only by `-m real`, as in `make kube`.
+
+Two workers have a cluster each. What may not be torn apart goes to one of them: the tests of a
+file, and all that use the chart's release.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +31,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = pathlib.Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.real)
-            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+            group = item.path.relative_to(here).parts[0]  # a file, or the folder of the release
+            marks = pytest.mark.real, pytest.mark.timeout(TIMEOUT_S), pytest.mark.xdist_group(group)
+            for mark in marks:
+                item.add_marker(mark)
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """A cluster of one node; the tests' own thread stands in its network."""
+    """The worker's cluster, of one node; the tests' own thread stands in its network."""
     with clusters.running() as started, network.entered():
         yield started
 
