@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-import pydantic
 import yaml
 
 from services.reconfigurer.controller import settings, values
 from shared.domain.errors import RefusedError
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import SourceKind
-from shared.runtime import settings as runtime
 from shared.sharing import select, suggest
 
 
@@ -36,19 +34,9 @@ def read(text: str) -> settings.ControllerSettings:
     if not isinstance(given, Mapping):
         raise ChoiceError("the values are a mapping, like sharing: {rules: […]}")
     try:
-        variables = values.variables(given)
-        by_field = {
-            field: variables[runtime.variable_of(field)]
-            for field in settings.ControllerSettings.model_fields
-            if runtime.variable_of(field) in variables
-        }
-        return settings.ControllerSettings.model_validate(by_field)
+        return values.read(given)
     except RefusedError as refused:
         raise ChoiceError(f"the values, {refused.problems[0].sentence()}") from None
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        paths = {field: path for path, field in values.FIELDS.items()}
-        raise ChoiceError(f"the values, {paths[str(first['loc'][0])]}: {first['msg']}") from None
 
 
 def labels(words: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from services.rehearsal import spot as spots
 from services.rehearsal import vocabulary
@@ -28,12 +28,16 @@ def read(spot: Spot, extra: tuple[str, ...], check: Check) -> tuple[Condition, .
         check(named, parts)
         wants = tuple((key, own[key](parts[key])) for key in own if key in parts)
         found.insert(0, Condition(about=named, name=_name(named, parts[named.value]), wants=wants))
-    if keys <= set(known) | {each.value for each in About} and not any(
-        each.wants for each in found
-    ):
-        listed = ", ".join(own or known)
-        spot.refuse(f"nothing is said of what must be seen, accepted here: {listed}")
+    about_known = keys <= set(known) | {each.value for each in About}
+    nested = any(each.about in NESTED for each in found)
+    if about_known and not nested and not any(each.wants for each in found):
+        _refuse_empty(spot, own or known)
     return tuple(found)
+
+
+def _refuse_empty(spot: Spot, known: Iterable[str]) -> None:
+    listed = ", ".join(known)
+    spot.refuse(f"nothing is said of what must be seen, accepted here: {listed}")
 
 
 def _name(about: About, spot: Spot) -> str:
@@ -47,9 +51,12 @@ def _nested(about: About, spot: Spot, check: Check) -> Condition:
         spots.required(spot, parts, *given)
     check(about, parts)
     values = {key: shape(parts[key]) for key, shape in shapes.items() if key in parts}
+    wants = tuple((key, value) for key, value in values.items() if key not in given)
+    if spot.is_map and spot.mapping().keys() <= set(given):
+        _refuse_empty(spot, [key for key in shapes if key not in given])
     return Condition(
         about=about,
         name="",
-        wants=tuple((key, value) for key, value in values.items() if key not in given),
+        wants=wants,
         given={key: value for key, value in values.items() if key in given},
     )

@@ -79,16 +79,18 @@ def _config_maps(spot: Spot | None) -> dict[str, dict[str, str]]:
 
 
 def _values(spot: Spot) -> dict[str, Any]:
-    """Read chart values; names that the chart does not have are refused."""
+    """Read chart values; what the chart or the controller would not take is refused."""
     spot.mapping()
     if not spot.is_map:
         return {}
     given: dict[str, Any] = spot.plain()
     try:
-        values.variables(given)
+        values.read(given)
     except RefusedError as refused:
         for problem in refused.problems:
-            spot.refuse(f"{problem.path}: {problem.message}", problem.suggestion)
+            spot.below(problem.path).refuse(problem.message, problem.suggestion)
+    if isinstance(mps := given.get("mps"), Mapping) and "enabled" in mps:
+        spot.below("mps.enabled").truth()
     return given
 
 

@@ -84,12 +84,14 @@ class Narrator:
         bad = [result for result in outcome.results if not result.ok]
         self._console.print()
         if outcome.ok:
-            words = f"all {played} steps were as expected, in {outcome.seconds:.1f} s"
+            which = "the only step was" if played == 1 else f"all {played} steps were"
+            words = f"{which} as expected, in {outcome.seconds:.1f} s"
             self._console.print(Text(f"{self._marks.yes} {words}", style="bold green"))
             return
         lines = ", ".join(str(result.step.line) for result in bad)
         left = steps - len(outcome.results)
-        words = f"not as expected: line {lines}" + (f"; {left} steps not played" if left else "")
+        rest = f"; {left} step{'' if left == 1 else 's'} not played" if left else ""
+        words = f"not as expected: line {lines}{rest}"
         self._console.print(Text(f"{self._marks.no} {words}", style="bold red"))
 
     def _print(self, line: Text, indent: int = MARGIN) -> None:
@@ -154,8 +156,8 @@ class Narrator:
             return [Text(_short(value))]
         return [
             Text(f"{resource} ").append_text(view.bar(counts, self._marks))
-            if isinstance(counts, Mapping)
-            else Text(f"{resource} {plain(counts)}")
+            if isinstance(counts, Mapping) and any(counts.values())
+            else Text(f"{resource} {plain(counts)}")  # asked of some states only, none is no slot
             for resource, counts in value.items()
         ]
 

@@ -78,6 +78,13 @@ class Spot:
                 spot.refuse_key(name, known)
         return read
 
+    def below(self, path: str) -> Spot:
+        """The value under a path like `drain.cordon`, or the last one on the way that is there."""
+        for name, spot in self.mapping().items() if self.is_map else ():
+            if path == name or path.startswith(f"{name}."):
+                return spot.below(path[len(name) + 1 :])
+        return self
+
     def refuse_key(self, name: str, known: Collection[str]) -> None:
         """Report that this value's key has no place here."""
         hint = suggest.did_you_mean(name, known)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.rehearsal import cast, conditions, vocabulary
+from services.rehearsal import bodies, cast, conditions, vocabulary
 from services.rehearsal import spot as spots
 from services.rehearsal.spot import Spot
 from services.rehearsal.story import (
@@ -41,18 +41,21 @@ from services.rehearsal.story import (
 )
 from shared.sharing import suggest
 from shared.simulation.gpu import answers, faults
+from shared.simulation.kube.apiserver import defaults, kinds
 
 FAULT_KEYS = (
     *("node", "gpu", "xid", "instance", "lost", "nvml"),
     *("modeStaysPending", "clients", "mps"),
 )
 CLIENT_KEYS = ("gpu", "name", "pid")
+FAULT_LEAST = {"xid": 1, "instance": 0, "nth": 1, "times": 1, "pid": 1}
 NVML_KEYS = ("call", "gpu", "nth", "error", "times", "delay")
 POD_KEYS = (
     *("name", "namespace", "requests", "containers", "init", "node", "labels"),
     *("owner", "graceSeconds", "uses"),
 )
 MOST_PERCENT = 100
+IMAGE = "example.com/pause:1"  # any will do where a pod is only looked at
 BUDGET_KEYS = ("name", "namespace", "selector", "minAvailable")
 
 
@@ -121,17 +124,20 @@ class Reader:
         name = parts["name"].text() if "name" in parts else ""
         if "data" not in parts or parts["data"].is_null:
             return ConfigMap(name=name, data=None)
-        data = parts["data"].mapping()
-        return ConfigMap(name=name, data={key: each.written() for key, each in data.items()})
+        data = {key: each.written() for key, each in parts["data"].mapping().items()}
+        body = {"metadata": {"name": name}, "data": data}
+        cast.refuse_invalid(spot, kinds.CONFIG_MAP, body)
+        return ConfigMap(name=name, data=data)
 
     def _label(self, spot: Spot) -> Label:
         parts = spot.mapping(("node", "set"))
         spots.required(spot, parts, "node", "set")
         changes = parts["set"].mapping() if "set" in parts else {}
-        return Label(
-            node=self._node(parts.get("node")),
-            labels={key: None if each.is_null else each.word() for key, each in changes.items()},
-        )
+        node = self._node(parts.get("node"))
+        labels = {key: None if each.is_null else each.word() for key, each in changes.items()}
+        worn = {key: value or "" for key, value in labels.items()}
+        cast.refuse_invalid(spot, kinds.NODE, {"metadata": {"name": node, "labels": worn}})
+        return Label(node=node, labels=labels)
 
     def _pod(self, spot: Spot) -> Pod:
         parts = spot.mapping(POD_KEYS)
@@ -140,8 +146,9 @@ class Reader:
             spot.refuse("a pod has either requests or containers")
         namespace = parts["namespace"].text() if "namespace" in parts else "default"
         name = parts["name"].text() if "name" in parts else ""
-        self.pods.add(f"{namespace}/{name}")
-        return Pod(
+        if name:
+            self.pods.add(f"{namespace}/{name}")
+        pod = Pod(
             name=name,
             containers=_containers(parts),
             namespace=namespace,
@@ -154,6 +161,11 @@ class Reader:
             else None,
             uses=_uses(parts["uses"]) if "uses" in parts else None,
         )
+        body = bodies.pod(pod, IMAGE)
+        defaults.fill(kinds.POD, body)
+        cast.refuse_invalid(spot, kinds.POD, body)
+        _check_namespace(spot, namespace)
+        return pod
 
     def _delete(self, spot: Spot) -> Delete:
         parts = spot.mapping(("pod", "force"))
@@ -167,17 +179,24 @@ class Reader:
         parts = spot.mapping(FAULT_KEYS)
         spots.required(spot, parts, "node")
         node = self._node(parts.get("node"))
-        if "gpu" in parts:
-            self._gpu(node, parts["gpu"])
+        self._numbers(node, parts)
         if "nvml" in parts:
-            parts["nvml"].mapping(NVML_KEYS)
+            self._numbers(node, parts["nvml"].mapping(NVML_KEYS))
         for client in parts["clients"].items() if "clients" in parts else ():
-            if "gpu" in (fields := client.mapping(CLIENT_KEYS)):
-                self._gpu(node, fields["gpu"])
+            self._numbers(node, client.mapping(CLIENT_KEYS))
         what = {key: each.plain() for key, each in parts.items() if key != "node"}
         if spot.clean:
             _check_fault(spot, what)
         return Fault(node=node, what=what, heal=heal)
+
+    def _numbers(self, node: str, parts: Mapping[str, Spot]) -> None:
+        """Refuse numbers in the map of a fault that could mean nothing."""
+        if "gpu" in parts:
+            self._gpu(node, parts["gpu"])
+        for key, least in FAULT_LEAST.items():
+            always = key == "times" and key in parts and parts[key].plain() == faults.ALWAYS
+            if key in parts and not always:
+                parts[key].whole(least=least)
 
     def _manager(self, verb: Verb) -> Callable[[Spot], Action]:
         def read(spot: Spot) -> Manage:
@@ -263,7 +282,12 @@ class Reader:
     def _there(self, node: str, index: int, spot: Spot) -> None:
         count = len(self.nodes[node].gpus) if node in self.nodes else index + 1
         if index >= count:
-            spot.refuse(f"the node {node} has GPUs 0 to {count - 1}" if count else "it has no GPU")
+            spot.refuse(f"the node {node} has {_indexes(count)}")
+
+
+def _indexes(count: int) -> str:
+    """The indexes that a node's GPUs have."""
+    return f"GPUs 0 to {count - 1}" if count > 1 else "GPU 0 only" if count else "no GPU"
 
 
 def _containers(parts: Mapping[str, Spot]) -> tuple[Container, ...]:
@@ -308,12 +332,20 @@ def _percent(spot: Spot) -> int:
 def _budget(spot: Spot) -> Budget:
     parts = spot.mapping(BUDGET_KEYS)
     spots.required(spot, parts, "name", "selector", "minAvailable")
-    return Budget(
+    budget = Budget(
         name=parts["name"].text() if "name" in parts else "",
         selector=cast.labels(parts.get("selector")),
         min_available=_amount(parts["minAvailable"]) if "minAvailable" in parts else 0,
         namespace=parts["namespace"].text() if "namespace" in parts else "default",
     )
+    cast.refuse_invalid(spot, kinds.BUDGET, bodies.budget(budget))
+    _check_namespace(spot, budget.namespace)
+    return budget
+
+
+def _check_namespace(spot: Spot, name: str) -> None:
+    """Refuse a name that no namespace can have: a story makes the one that it names."""
+    cast.refuse_invalid(spot, kinds.NAMESPACE, {"metadata": {"name": name}})
 
 
 def _amount(spot: Spot) -> int | str:

@@ -11,6 +11,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pydantic
+import pydantic_core
+
+from services.reconfigurer.controller.settings import ControllerSettings
 from shared.domain.errors import Problem, RefusedError
 from shared.runtime import settings
 from shared.sharing import suggest
@@ -74,14 +78,46 @@ def variables(values: Mapping[str, Any]) -> dict[str, str]:
         RefusedError: names that no value has, each with the nearest one that there is.
     """
     found = dict(_leaves(values, ""))
-    unknown = tuple(_unknown(path) for path in found if path not in KNOWN)
-    if unknown:
+    if unknown := _unknowns(found):
         raise RefusedError(unknown)
+    return {settings.variable_of(field): text for field, text in _by_field(found).items()}
+
+
+def read(values: Mapping[str, Any]) -> ControllerSettings:
+    """Say the settings of a controller that runs with these values.
+
+    Raises:
+        RefusedError: unknown names, and values that the controller would not start with.
+    """
+    found = dict(_leaves(values, ""))
+    problems = _unknowns(found)
+    try:
+        settled = ControllerSettings.model_validate(_by_field(found))
+    except pydantic.ValidationError as error:
+        wrong = tuple(_wrong(each) for each in error.errors(include_url=False))
+        raise RefusedError(problems + wrong) from None
+    if problems:
+        raise RefusedError(problems)
+    return settled
+
+
+def _by_field(found: Mapping[str, Any]) -> dict[str, str]:
+    """Texts of the controller's settings, as variables hold them."""
     return {
-        settings.variable_of(FIELDS[path]): given if isinstance(given, str) else json.dumps(given)
+        FIELDS[path]: given if isinstance(given, str) else json.dumps(given)
         for path, given in found.items()
         if path in FIELDS and given != ""  # empty: as if it were not set
     }
+
+
+def _unknowns(found: Mapping[str, Any]) -> tuple[Problem, ...]:
+    return tuple(_unknown(path) for path in found if path not in KNOWN)
+
+
+def _wrong(error: pydantic_core.ErrorDetails) -> Problem:
+    field = str(error["loc"][0])
+    path = next(path for path, name in FIELDS.items() if name == field)
+    return Problem(path, 0, 0, f"{error['msg']}, not {error['input']!r}")
 
 
 def _unknown(path: str) -> Problem:

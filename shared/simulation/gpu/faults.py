@@ -29,6 +29,7 @@ from shared.simulation.gpu.state import CallFault, Client, MpsDown, StuckMode
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+ALWAYS = "all"  # a number of times
 _UNTIL = ("reset", "reboot", "healed")
 
 
@@ -113,12 +114,12 @@ def _call_fault(call: Mapping[str, Any], symbols: Collection[str]) -> CallFault:
     if name not in symbols:
         near = difflib.get_close_matches(name, symbols, n=1, cutoff=0.4) or sorted(symbols)
         raise FaultError(f"{name!r} is not simulated: did you mean {near[0]}?")
-    times = call.get("times", 1 if "error" in call else "all")
+    times = call.get("times", 1 if "error" in call else ALWAYS)
     return CallFault(
         call=name,
         gpu=call.get("gpu"),
         nth=int(call.get("nth", 1)),
-        times=None if times == "all" else int(times),
+        times=None if times == ALWAYS else int(times),
         code=_code(str(call["error"])) if "error" in call else None,
         delay_s=None if call.get("delay") == "never" else seconds(call.get("delay", 0)),
     )
@@ -138,7 +139,7 @@ def seconds(value: object) -> float:
     Raises:
         FaultError: it is none.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return float(value)
     found = _DURATION.fullmatch(str(value))
     if found is None:

@@ -367,6 +367,69 @@ WRONG: dict[str, tuple[str, str, int, str, str]] = {
         'there is no owner "Deployment" here, only ReplicaSet, DaemonSet, none',
         "",
     ),
+    "nothing expected of holders": (
+        "- expect: {who: {node: gpu-a.lan, gpu: 0}}",
+        "steps[0].expect.who",
+        7,
+        "nothing is said of what must be seen, accepted here: pods",
+        "",
+    ),
+    "a label that no node can have": (
+        "- label: {node: gpu-a.lan, set: {far vision: x}}",
+        "steps[0].label",
+        7,
+        'metadata.labels: Invalid value: "far vision": name part',
+        "",
+    ),
+    "a pod that no cluster takes": (
+        "- pod: {name: A_b, requests: {r/x: 1}}",
+        "steps[0].pod",
+        7,
+        'metadata.name: Invalid value: "A_b": a lowercase RFC 1123',
+        "",
+    ),
+    "a namespace that no cluster takes": (
+        "- pod: {name: a, namespace: ml_, requests: {r/x: 1}}",
+        "steps[0].pod",
+        7,
+        'metadata.name: Invalid value: "ml_": a lowercase RFC 1123',
+        "",
+    ),
+    "a budget that no cluster takes": (
+        "- pdb: {name: P, selector: {a: b}, minAvailable: 1}",
+        "steps[0].pdb",
+        7,
+        'metadata.name: Invalid value: "P": a lowercase RFC 1123',
+        "",
+    ),
+    "a ConfigMap that no cluster takes": (
+        "- configMap: {name: sharing, data: {a/b: x}}",
+        "steps[0].configMap",
+        7,
+        'data[a/b]: Invalid value: "a/b"',
+        "",
+    ),
+    "a number of an XID": (
+        "- fault: {node: gpu-a.lan, gpu: 0, xid: -4}",
+        "steps[0].fault.xid",
+        7,
+        "found -4, accepted is a whole number from 1 up",
+        "",
+    ),
+    "which call goes wrong": (
+        "- fault: {node: gpu-a.lan, nvml: {call: nvmlDeviceGetName, error: UNKNOWN, nth: soon}}",
+        "steps[0].fault.nvml.nth",
+        7,
+        'found the text "soon", accepted is a whole number from 1 up',
+        "",
+    ),
+    "a GPU of a call that is not there": (
+        "- fault: {node: gpu-a.lan, nvml: {call: nvmlDeviceGetName, error: UNKNOWN, gpu: 4}}",
+        "steps[0].fault.nvml.gpu",
+        7,
+        "the node gpu-a.lan has GPUs 0 to 1",
+        "",
+    ),
     "nothing expected": (
         "- expect: {node: gpu-a.lan, within: 1s}",
         "steps[0].expect",
@@ -558,8 +621,18 @@ FRAMES: dict[str, tuple[str, str, str]] = {
     ),
     "unknown chart value": (
         NODES + "values: {sharing: {defautKey: any}}\n",
-        "values",
+        "values.sharing.defautKey",
         'did you mean "sharing.defaultKey"?',
+    ),
+    "a chart value that the controller would not start with": (
+        NODES + "values:\n  drain:\n    timeoutSeconds: soon\n",
+        "values.drain.timeoutSeconds",
+        "",
+    ),
+    "a chart value of a part of the nodes": (
+        NODES + "values: {mps: {enabled: no}}\n",
+        "values.mps.enabled",
+        "write false",
     ),
     "node twice": (NODES + "  - {name: gpu-a.lan}\n", "nodes[1]", "give each node its own name"),
 }
@@ -570,6 +643,29 @@ def test_a_wrong_frame_is_refused(frame: str, path: str, suggestion: str) -> Non
     """Nodes and parts are as strict as steps."""
     problem = refused("- wait: 1s", frame)
     assert (problem.path, problem.suggestion) == (path, suggestion)
+
+
+def test_all_mistakes_in_values_are_told_at_once() -> None:
+    """Names, values of the controller, switches of the nodes: each with its path."""
+    values = "values: {mps: {enabled: yes}, drain: {cordn: x, barePods: y}}\n"
+    with pytest.raises(RefusedError) as caught:
+        read("- wait: 1s", NODES + values)
+    paths = {each.path for each in caught.value.problems}
+    assert paths == {"values.mps.enabled", "values.drain.cordn", "values.drain.barePods"}
+
+
+def test_a_node_of_one_gpu_says_which_it_has() -> None:
+    """A range from 0 to 0 is none."""
+    frame = NODES.replace("[a100-80gb, t4]", "[t4]")
+    problem = refused("- fault: {node: gpu-a.lan, gpu: 1, xid: 79}", frame)
+    assert problem.message == "the node gpu-a.lan has GPU 0 only"
+
+
+def test_a_pod_without_a_name_is_nobodys_neighbour() -> None:
+    """What is proposed in place of an unknown pod is a pod."""
+    with pytest.raises(RefusedError) as caught:
+        read("- pod: {requests: {r/x: 1}}\n- expect: {pod: b, phase: Running}")
+    assert [each.suggestion for each in caught.value.problems] == ["", ""]
 
 
 def test_never_may_speak_of_a_pod_that_is_still_to_come() -> None:

@@ -60,7 +60,14 @@ def test_what_was_seen_is_told_not_what_was_expected() -> None:
     assert "✓ " in text
     assert "lists 3" in text
     assert "slots r/x ■■□  2 held, 1 free" in text
-    assert "all 1 steps were as expected" in text
+    assert "the only step was as expected" in text
+
+
+def test_states_without_a_slot_are_not_called_no_slots() -> None:
+    """A story that asks only who holds slots has not looked whether there are free ones."""
+    text = told(result(EXPECT, seen={"slots": {"r/x": {"held": 0}}}))
+    assert "slots r/x {held: 0}" in text
+    assert "no slots" not in text
 
 
 def test_a_failure_says_why_and_how_much_was_not_played() -> None:
@@ -68,7 +75,7 @@ def test_a_failure_says_why_and_how_much_was_not_played() -> None:
     text = told(result(EXPECT, ok=False, seen={"lists": 3}, why="lists is 3, not 1"))
     assert "✗ " in text
     assert "lists is 3, not 1" in text
-    assert "not as expected: line 7; 1 steps not played" in text
+    assert "not as expected: line 7; 1 step not played" in text
 
 
 def test_only_the_changed_texts_of_a_config_map_are_shown() -> None:
