@@ -6,12 +6,12 @@ import re
 
 from services.commands.plan_state import State, StateError
 from services.views import planned
-from shared.domain.gpu import Gpu
+from shared.domain.gpu import Gpu, MigDevice
 from shared.domain.sharing import Share
 from shared.domain.slots import SEPARATOR, device_of, replica_of, slot_id
 from shared.geometry import board as geometry
 from shared.geometry import plan
-from shared.sharing import expand, suggest
+from shared.sharing import expand, names, suggest
 
 _REPLICA = re.compile("0|[1-9][0-9]{0,5}")
 
@@ -43,7 +43,8 @@ def current(given: State, found: tuple[planned.Board, ...]) -> tuple[plan.Curren
 def slots(given: State, found: tuple[Gpu, ...], shares: tuple[Share, ...]) -> dict[str, set[str]]:
     """Return the held slots of each resource.
 
-    Who holds a MIG instance is taken to hold it in the form that is wanted of it.
+    Who holds a MIG instance is taken to hold it in the form that is wanted of it, and as a whole
+    one under strategy mixed where the text has no name for it.
 
     Raises:
         StateError: a slot stands on a device that is not there, or two pods hold it.
@@ -52,11 +53,17 @@ def slots(given: State, found: tuple[Gpu, ...], shares: tuple[Share, ...]) -> di
     wanted = {share.uuid: share for share in shares}
     for index, instances in given.instances.items():
         for mig, instance in zip(found[index].mig_devices, instances, strict=True):
-            share = wanted.get(mig.uuid)
-            if instance.holder and share is not None:
-                slot = mig.uuid if share.replicas == 1 else slot_id(mig.uuid, 0)
-                held.setdefault(share.resource, set()).add(slot)
+            if instance.holder:
+                resource, slot = _form(mig, wanted.get(mig.uuid))
+                held.setdefault(resource, set()).add(slot)
     return held
+
+
+def _form(mig: MigDevice, share: Share | None) -> tuple[str, str]:
+    """Return under which resource, and in which slot, somebody holds a MIG instance."""
+    if share is None:
+        return names.mig_resource(mig.profile), mig.uuid
+    return share.resource, mig.uuid if share.replicas == 1 else slot_id(mig.uuid, 0)
 
 
 def forms(given: State, held: dict[str, set[str]]) -> expand.Forms:

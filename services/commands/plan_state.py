@@ -125,12 +125,15 @@ def _instance(spot: Spot) -> Instance:
 
 def _holders(spot: Spot | None) -> dict[str, dict[str, str]]:
     """Read the pod on each slot; the prefix of a resource may be left out, as in sharing texts."""
-    return {
-        resource if "/" in resource else names.PREFIX + resource: {
-            slot: _pod(pod) for slot, pod in taken.mapping().items()
-        }
-        for resource, taken in (spot.mapping() if spot else {}).items()
-    }
+    found: dict[str, dict[str, str]] = {}
+    for written, taken in (spot.mapping() if spot else {}).items():
+        resource = written if "/" in written else names.PREFIX + written
+        held = found.setdefault(resource, {})
+        for slot, pod in taken.mapping().items():
+            if slot in held:
+                pod.field.report_key(f"the slot {slot} of {resource} stands twice", "keep one")
+            held[slot] = _pod(pod)
+    return found
 
 
 def _pod(spot: Spot) -> str:

@@ -146,6 +146,26 @@ def test_holders_of_another_strategy_only_finish(
     assert offer["retiring"] == [f"{uuid}::{number}" for number in retiring]
 
 
+def test_a_pod_on_an_instance_keeps_its_gpu_from_being_offered_whole(ask: Ask) -> None:
+    """Under migStrategy none, which has no name for the instance, the GPU waits for that pod."""
+    state = "instances: {0: [{profile: 1g.10gb, start: 0, holder: ns/pod}]}"
+    text = "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 4}]}}"
+    status, form = ask(text, "a100-80gb", state=state)
+    assert (status, form["resources"]) == (0, {"nvidia.com/gpu": 0, "nvidia.com/mig-1g.10gb": 0})
+    ((retiring,),) = [offer["retiring"] for offer in form["gpus"][0]["offers"] if offer["retiring"]]
+    assert retiring.startswith("MIG-")
+    _, form = ask(text, "a100-80gb", state=state.replace(", holder: ns/pod", ""))
+    assert form["resources"] == {"nvidia.com/gpu": 4}
+
+
+def test_a_resource_may_be_written_in_both_ways_in_one_state_file(ask: Ask) -> None:
+    """Nobody's slot is lost when one holder stands under `gpu` and one under `nvidia.com/gpu`."""
+    text = "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 2}]}}"
+    state = "holders: {gpu: {0::5: ns/a}, nvidia.com/gpu: {0::6: ns/b}}"
+    _, form = ask(text, "t4", state=state)
+    assert form["gpus"][0]["offers"][0]["slots"] == [f"{T4}::5", f"{T4}::6"]
+
+
 @pytest.mark.parametrize("state", ["", "{}", "mode:", "holders: ~", "# nothing"])
 def test_a_state_file_may_say_nothing(ask: Ask, state: str) -> None:
     """Then nobody holds anything."""
@@ -290,6 +310,7 @@ def test_wrong_values_end_with_2(
         ("t4", "holders: {gpu: {'0::01': ns/a}}", "write 0::<number>"),
         ("t4", "holders: {gpu: {'0::\u0661': ns/a}}", "write 0::<number>"),
         ("t4", f"holders: {{gpu: {{'0::1': a/b, '{T4}::1': a/c}}}}", f"{T4}::1 twice"),
+        ("t4", "holders: {gpu: {0::1: a/b}, nvidia.com/gpu: {0::1: a/c}}", "stands twice"),
         ("t4", "mode: {3: on}", "speaks of GPU 3"),
         ("t4", "mode: {0: on}", "cannot do MIG"),
         ("t4", "holders: {nvidia.com/gpu: {'7::1': ns/a}}", "names the slot '7::1'"),
