@@ -30,7 +30,8 @@ def read(text: str) -> settings.ControllerSettings:
     try:
         given = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
-        raise ChoiceError(f"the values are not YAML: {suggest.shorten(str(error))}") from None
+        said = suggest.shorten(" ".join(str(error).split()))
+        raise ChoiceError(f"the values are not YAML: {said}") from None
     if not isinstance(given, Mapping):
         raise ChoiceError("the values are a mapping, like sharing: {rules: […]}")
     try:

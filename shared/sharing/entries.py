@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from shared.domain.errors import Place
 from shared.domain.sharing import SharedResource
 from shared.sharing import devices, names, tree
 from shared.sharing.fields import Field
@@ -17,6 +18,7 @@ class Section:
 
     resources: tuple[SharedResource, ...] = ()
     fail_requests: bool | None = None
+    fail_requests_place: Place = field(default=Place())
 
 
 def read(section: Field) -> Section:
@@ -26,7 +28,8 @@ def read(section: Field) -> Section:
         return Section()
     fields = section.mapping(section.path)
     rename_all = _flag(fields.get("renameByDefault")) or False
-    fail_requests = _flag(fields.get("failRequestsGreaterThanOne"))
+    fail = fields.get("failRequestsGreaterThanOne")
+    fail_requests = _flag(fail)
     if not isinstance(section.node, tree.Mapping):
         return Section()
     if "resources" not in fields:
@@ -37,7 +40,11 @@ def read(section: Field) -> Section:
         fields["resources"].report("the list is empty", _EXAMPLE)
     found = [(item, _entry(item, rename_all)) for item in listed or ()]
     _refuse_doubles(found)
-    return Section(tuple(entry for _, entry in found if entry is not None), fail_requests)
+    return Section(
+        resources=tuple(entry for _, entry in found if entry is not None),
+        fail_requests=fail_requests,
+        fail_requests_place=Place() if fail is None else fail.place,
+    )
 
 
 _EXAMPLE = "write resources: [{name: nvidia.com/gpu, replicas: 4}]"

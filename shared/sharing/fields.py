@@ -142,9 +142,9 @@ class Field:
         value = self._value()
         if value is None:
             return "nothing"
-        if isinstance(value, str):
-            return f'the text "{suggest.shorten(value)}"'
-        return suggest.shorten(self.node.text)
+        shown = suggest.shorten(self.node.text)
+        endless = self.node.plain and scalars.is_endless(self.node.text)
+        return f'the text "{shown}"' if isinstance(value, str) and not endless else shown
 
     def _value(self) -> scalars.Value:
         if not isinstance(self.node, tree.Scalar):

@@ -63,18 +63,24 @@ def _seconds(field: Field) -> int | None:
     """Read a duration of whole seconds, or `never`, which is None."""
     number = scalars.number_spelling(field.node.text) if isinstance(field.node, Scalar) else ""
     if number:
-        field.report(f"found {field.found()}, accepted is {_ACCEPTED}", f"write {number}s")
+        hint = f"{number}s" if _in_bounds(int(number)) else NEVER
+        field.report(f"found {field.found()}, accepted is {_ACCEPTED}", f"write {hint}")
         return None
     text = field.text(_ACCEPTED)
     if text is None or text == NEVER:
         return None
     read = _DURATION.fullmatch(text)
     if read is None:
-        field.report(f"found {field.found()}, accepted is {_ACCEPTED}")
+        hint = f"write {NEVER}" if text.lower() == NEVER else ""
+        field.report(f"found {field.found()}, accepted is {_ACCEPTED}", hint)
         return None
     hours, minutes, seconds = (int(part or 0) for part in read.groups())
     total = hours * 3600 + minutes * 60 + seconds
-    if not 1 <= total <= LONGEST_S:
+    if not _in_bounds(total):
         field.report(f"found {field.found()}, accepted is from 1s to 24h", f"or write {NEVER}")
         return None
     return total
+
+
+def _in_bounds(seconds: int) -> bool:
+    return 1 <= seconds <= LONGEST_S

@@ -78,7 +78,8 @@ def _config(root: Field, findings: Findings, unshared: SharingConfig) -> Sharing
     if fail_requests is None:  # as NVIDIA's plugin has it
         fail_requests = strategy is Strategy.MPS
     elif strategy is Strategy.MPS and not fail_requests:
-        findings.warn(root.place, "sharing.mps.failRequestsGreaterThanOne", ONE_DAEMON)
+        path = "sharing.mps.failRequestsGreaterThanOne"
+        findings.warn(section.fail_requests_place, path, ONE_DAEMON)
     return SharingConfig(
         strategy=strategy,
         resources=section.resources,

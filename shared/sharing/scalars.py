@@ -35,6 +35,11 @@ def resolve(text: str, *, plain: bool) -> Value:
     return text
 
 
+def is_endless(text: str) -> bool:
+    """Whether a plain scalar is a whole number of more digits than anything here has."""
+    return re.fullmatch("[-+]?[1-9][0-9]{18,}", text) is not None
+
+
 def number_spelling(text: str) -> str:
     """Return the whole number that the writer of `text` probably meant, "" if there is none."""
     digits = text.strip().replace("_", "")

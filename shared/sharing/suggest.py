@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from collections.abc import Iterable
 
 _LONGEST = 60  # what a person still reads in a sentence
@@ -11,7 +13,7 @@ _LONGEST = 60  # what a person still reads in a sentence
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the known name that `name` most likely stands for, "" if none is near.
 
-    A name that differs in upper and lower case or in dashes is always the nearest.
+    A name that differs in upper and lower case, in dashes or in spaces is always the nearest.
     """
     names = sorted(set(known))
     folded = {_fold(candidate): candidate for candidate in reversed(names)}
@@ -20,7 +22,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def same_but_spelling(name: str, known: Iterable[str]) -> str:
-    """Return the known name that differs from `name` only in case, dashes or underscores, or ""."""
+    """Return the known name that differs from `name` only in case, dashes or spaces, or ""."""
     return next((candidate for candidate in known if _fold(candidate) == _fold(name)), "")
 
 
@@ -41,10 +43,14 @@ def listed(names: Iterable[str]) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return `text` on one line, cut to what a sentence can quote."""
-    line = " ".join(text.split())
+    """Return `text` on one line, cut to what a sentence can quote.
+
+    What nobody sees is spelled out: a text from a web page may hold no-break spaces.
+    """
+    head = text[: _LONGEST + 1]
+    line = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in head)
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
 def _fold(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")
+    return re.sub(r"[^\w.+:/]|_", "", name.lower())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared.domain.errors import Problem
 from shared.domain.health import DEFAULT_RULES, HealthRules
 from shared.domain.sharing import AllocationPolicy, MigStrategy, SharedResource, Strategy
 from shared.sharing import load
@@ -172,14 +173,12 @@ def test_requests_above_one_fail_by_default_under_mps_only(
 def test_several_slots_of_mps_clients_come_with_a_word() -> None:
     """Slots of one GPU go together, slots of two do not; NVIDIA's daemon has all GPUs."""
     text = (
-        "sharing: {mps: {failRequestsGreaterThanOne: %s,"
-        " resources: [{name: nvidia.com/gpu, replicas: 2}]}}"
+        "version: v1\nsharing:\n  mps:\n    failRequestsGreaterThanOne: %s\n"
+        "    resources: [{name: nvidia.com/gpu, replicas: 2}]\n"
     )
     (warning,) = load.load(text % "false").warnings
-    assert (warning.path, warning.message) == (
-        "sharing.mps.failRequestsGreaterThanOne",
-        load.ONE_DAEMON,
-    )
+    path = "sharing.mps.failRequestsGreaterThanOne"
+    assert warning == Problem(path, 4, 33, load.ONE_DAEMON)
     assert not load.load(text % "true").warnings
 
 

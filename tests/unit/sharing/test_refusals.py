@@ -114,7 +114,12 @@ CASES: list[tuple[str, str, str, str]] = [
     ("B2-replicas-missing", texts.sliced("name: gpu"), ENTRY, "replicas is missing"),
     ("B2-replicas-1000000", texts.gpu("replicas: 1000000"), f"{ENTRY}.replicas", "20000 ids"),
     ("B2-replicas-1_000", texts.gpu("replicas: 1_000"), f"{ENTRY}.replicas", "write 1000"),
-    ("B2-replicas-endless", texts.gpu(f"replicas: {'9' * 5000}"), f"{ENTRY}.replicas", "whole"),
+    (
+        "B2-replicas-endless",
+        texts.gpu(f"replicas: {'9' * 5000}"),
+        f"{ENTRY}.replicas",
+        f"found {'9' * 59}…, accepted is a whole number",
+    ),
     (
         "B2-duplicate-key",
         texts.gpu("replicas: 2, replicas: 8"),
@@ -213,6 +218,57 @@ CASES: list[tuple[str, str, str, str]] = [
         texts.sliced("name: nvidia.com/gpu.shared, replicas: 2"),
         f"{ENTRY}.name",
         "renameByDefault: true",
+    ),
+    (
+        "B2-upper-case-gpu.shared",
+        texts.sliced("name: nvidia.com/Gpu.Shared, replicas: 2"),
+        f"{ENTRY}.name",
+        'did you mean "nvidia.com/gpu" with renameByDefault: true?',
+    ),
+    (
+        "name-of-a-profile",
+        texts.sliced("name: 1g.10gb, replicas: 2"),
+        f"{ENTRY}.name",
+        'did you mean "nvidia.com/mig-1g.10gb"?',
+    ),
+    (
+        "name-of-a-part-of-an-instance",
+        texts.sliced("name: nvidia.com/mig-1c.3g.20gb, replicas: 2"),
+        f"{ENTRY}.name",
+        'did you mean "nvidia.com/mig-3g.20gb"?',
+    ),
+    (
+        "name-with-a-space-behind",
+        texts.sliced("name: 'nvidia.com/gpu ', replicas: 2"),
+        f"{ENTRY}.name",
+        'the text "nvidia.com/gpu " is no resource name: lower-case letters, digits,'
+        " '-' and '.' (did you mean \"nvidia.com/gpu\"?)",
+    ),
+    (
+        "name-as-a-block",
+        "sharing:\n  mps:\n    resources:\n    - name: |\n        nvidia.com/gpu\n"
+        "      replicas: 2\n",
+        "sharing.mps.resources[0].name",
+        'the text "nvidia.com/gpu\\n" is no resource name',
+    ),
+    (
+        "name-in-upper-case-with-domain",
+        texts.sliced("name: NVIDIA.com/gpu, replicas: 2"),
+        f"{ENTRY}.name",
+        'did you mean "nvidia.com/gpu"?',
+    ),
+    (
+        "rename-in-upper-case",
+        texts.gpu("replicas: 2, rename: Half_GPU"),
+        f"{ENTRY}.rename",
+        'did you mean "nvidia.com/half-gpu"?',
+    ),
+    (
+        "key-with-no-break-spaces",
+        "sharing:\n\u00a0\u00a0timeSlicing: {}\n",
+        "\\u00a0\\u00a0timeSlicing",
+        'unknown key "\\u00a0\\u00a0timeSlicing", accepted here: version, flags, resources,'
+        ' sharing, imex, slicewire ("timeSlicing" belongs under sharing)',
     ),
     (
         "B2-rename-of-another-domain",
@@ -318,6 +374,18 @@ CASES: list[tuple[str, str, str, str]] = [
         "slicewire: {health: {recoverAfter: 60}}",
         "slicewire.health.recoverAfter",
         "write 60s",
+    ),
+    (
+        "health-bare-0",
+        "slicewire: {health: {recoverAfter: 0}}",
+        "slicewire.health.recoverAfter",
+        "write never",
+    ),
+    (
+        "health-never-in-upper-case",
+        "slicewire: {health: {recoverAfter: Never}}",
+        "slicewire.health.recoverAfter",
+        "write never",
     ),
     (
         "health-no-duration",
