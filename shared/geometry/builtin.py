@@ -6,7 +6,7 @@ default file does not list; for those that it lists they mean the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from shared.geometry import profiles
 from shared.geometry.board import Board
@@ -15,17 +15,30 @@ from shared.geometry.config import Wanted
 DISABLED = "all-disabled"
 ENABLED = "all-enabled"
 BALANCED = "all-balanced"
+ALWAYS = (DISABLED, ENABLED, BALANCED)
 _PREFIX = "all-"
 
 
-def names(boards: Iterable[Board]) -> tuple[str, ...]:
+def has_form(name: str) -> bool:
+    """Whether a name is a built-in one on some GPU, though perhaps on none that is here."""
+    return name in ALWAYS or bool(name.startswith(_PREFIX) and _profile(name))
+
+
+def names(boards: Collection[Board]) -> tuple[str, ...]:
     """Return the names that mean something to one of these boards at least."""
-    found = dict.fromkeys((DISABLED, ENABLED))
+    found: dict[str, None] = dict.fromkeys((DISABLED, ENABLED) if boards else (DISABLED,))
     for board in boards:
         found |= dict.fromkeys(_PREFIX + profiles.dotted(each.name) for each in board.profiles)
         if _balanced(board):
             found[BALANCED] = None
     return tuple(found)
+
+
+def nearest(name: str, boards: Iterable[Board]) -> str:
+    """Return the `all-<profile>` of one of these boards that another board's name is near to."""
+    known = (each.name for board in boards for each in board.profiles)
+    found = profiles.nearest(_profile(name), known) if name.startswith(_PREFIX) else ""
+    return _PREFIX + profiles.dotted(found) if found else ""
 
 
 def wanted(name: str, board: Board | None) -> Wanted | None:
@@ -45,9 +58,13 @@ def _filled(name: str, board: Board) -> dict[str, int]:
     for profile in board.profiles:
         if _PREFIX + profiles.dotted(profile.name) == name:
             return {profile.name: profile.most}
-    plain = profiles.spelling(name.removeprefix(_PREFIX))
+    plain = _profile(name)
     found = board.find(plain) if plain and name.startswith(_PREFIX) else None
     return {found.name: found.most} if found else {}
+
+
+def _profile(name: str) -> str:
+    return profiles.spelling(name.removeprefix(_PREFIX))
 
 
 def _balanced(board: Board) -> dict[str, int]:

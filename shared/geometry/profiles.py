@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 MEDIA = "me"  # the media extensions: the one JPEG decoder and optical flow unit of some boards
@@ -70,6 +71,25 @@ def spelling(text: str) -> str:
     name = text.strip().lower().removeprefix("nvidia.com/").removeprefix("mig-")
     name = re.sub(r"gb\.(?=[a-z])", "gb+", name)
     return name if parse(name) else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the one of as many slices whose attributes and memory are nearest, "" if none is.
+
+    Who writes 1g.5gb for a GPU of twice the memory means 1g.10gb.
+    """
+    wanted = parse(name)
+    parsed = [(each, found) for each in known if (found := parse(each)) is not None]
+    alike = [(each, found) for each, found in parsed if wanted and found.slices == wanted.slices]
+    if wanted is None or not alike:
+        return ""
+
+    def distance(pair: tuple[str, ProfileName]) -> tuple[bool, int, str]:
+        each, found = pair
+        other = (found.plus, found.minus) != (wanted.plus, wanted.minus)
+        return other, abs(found.memory_gb - wanted.memory_gb), each
+
+    return min(alike, key=distance)[0]
 
 
 def memory_gb(memory_mib: int, of_mib: int) -> int:

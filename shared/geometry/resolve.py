@@ -6,9 +6,11 @@ catalogue. All that can be refused is refused here, before anybody is disturbed.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from shared.domain.errors import Place, Problem
 from shared.geometry import builtin, profiles, why
@@ -49,13 +51,8 @@ def resolve(config: GeometryConfig, name: str, targets: Iterable[Target]) -> Res
     gpus = tuple(targets)
     findings = Findings()
     if name not in config.names and not any(builtin.wanted(name, gpu.board) for gpu in gpus):
-        boards = (gpu.board for gpu in gpus if gpu.board is not None)
-        known = tuple(dict.fromkeys((*config.names, *builtin.names(boards))))
-        hint = suggest.did_you_mean(name, known)
-        message = f"there is no MIG config {suggest.shorten(name)}"
-        listing = f"{hint} there are {suggest.listed(known)}".strip()
-        findings.stop(Place(), "mig-configs", message, listing)
-    found = {gpu.index: _wanted(config, name, gpu, findings) for gpu in gpus}
+        _refuse_name(config, name, gpus, findings)
+    found = _each(config, name, gpus, findings)
     findings.settle()
     matched = {index: each for index, each in found.items() if each is not None}
     _tell_unmatched(config, name, [gpu for gpu in gpus if gpu.index not in matched], findings)
@@ -66,6 +63,46 @@ def resolve(config: GeometryConfig, name: str, targets: Iterable[Target]) -> Res
     able = {gpu.index for gpu in gpus if gpu.board is not None}  # the others have MIG off anyway
     wanted = {index: each for index, each in matched.items() if index in able}
     return Resolved(wanted, tuple(findings.warnings))
+
+
+def _each(
+    config: GeometryConfig, name: str, gpus: tuple[Target, ...], findings: Findings
+) -> dict[int, Wanted | None]:
+    """Find what is wanted of each GPU; what is wrong for GPUs of one model is told of the first."""
+    found: dict[int, Wanted | None] = {}
+    told: set[Problem] = set()
+    for gpu in gpus:
+        own = Findings()
+        found[gpu.index] = _wanted(config, name, gpu, own)
+        for problem in own.problems:
+            of_model = problem.message.replace(str(gpu), gpu.model)
+            kind = dataclasses.replace(problem, message=of_model)
+            if kind not in told:
+                findings.problems.append(problem)
+            told.add(kind)
+    return found
+
+
+def _refuse_name(
+    config: GeometryConfig, name: str, gpus: tuple[Target, ...], findings: Findings
+) -> NoReturn:
+    """Say that a name means nothing here, and which one was meant."""
+    boards = [gpu.board for gpu in gpus if gpu.board is not None]
+    if not boards and builtin.has_form(name):
+        message = f"{name} is for GPUs that can do MIG, and this node has none"
+        findings.stop(
+            Place(), "mig-configs", message, f"the node has {suggest.listed(map(str, gpus))}"
+        )
+    known = tuple(dict.fromkeys((*config.names, *builtin.names(boards))))
+    hint = _did_you_mean(builtin.nearest(name, boards), name, known)
+    message = f"there is no MIG config {suggest.shorten(name)}"
+    listing = f"{hint} there are {suggest.listed(known)}".strip()
+    findings.stop(Place(), "mig-configs", message, listing)
+
+
+def _did_you_mean(near: str, name: str, known: Collection[str]) -> str:
+    """Suggest what is near by its meaning, else what is near by its letters."""
+    return f'did you mean "{near}"?' if near else suggest.did_you_mean(name, known)
 
 
 def _wanted(config: GeometryConfig, name: str, gpu: Target, findings: Findings) -> Wanted | None:
@@ -99,7 +136,7 @@ def _name(share: Share, row: Row, gpu: Target, board: Board, findings: Findings)
     parsed = profiles.parse(share.profile)
     if found is None:
         known = [profile.name for profile in board.profiles]
-        hint = suggest.did_you_mean(share.profile, known)
+        hint = _did_you_mean(profiles.nearest(share.profile, known), share.profile, known)
         message = f"{gpu} has no profile {share.profile}, it has {suggest.listed(known)}"
         findings.add(share.place, path, message, hint)
         return ""

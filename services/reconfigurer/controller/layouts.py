@@ -14,13 +14,11 @@ from services.reconfigurer.controller import saying
 from shared.contract import names
 from shared.contract.messages import Intent
 from shared.domain.errors import Problem, RefusedError
-from shared.geometry import builtin, load, profiles
+from shared.geometry import builtin, load
 from shared.geometry.config import GeometryConfig, Row
 from shared.sharing import suggest
 
 TEXT_KEY = "config.yaml"
-BUILT_IN = (builtin.DISABLED, builtin.ENABLED, builtin.BALANCED)
-_ALL = "all-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,19 +64,13 @@ def wanted(label: str | None, default: str, text: str | None, serving: Intent | 
         return _refused(name, read, serving)
     if name in read.names:
         return Layout(name=name, rows=read.names[name])
-    if _built_in(name):
+    if builtin.has_form(name):
         return Layout(name=name)
     return _refused(name, (_not_found(name, read, text),), serving)
 
 
-def _built_in(name: str) -> bool:
-    """Whether the name has the form of one that follows from the boards."""
-    profile = name.removeprefix(_ALL)
-    return name in BUILT_IN or (name.startswith(_ALL) and bool(profiles.spelling(profile)))
-
-
 def _not_found(name: str, read: GeometryConfig, text: str | None) -> Problem:
-    known = (*read.names, *BUILT_IN)
+    known = (*read.names, *builtin.ALWAYS)
     where = "there is no ConfigMap with a MIG text" if text is None else "the MIG text has none"
     listing = f"known are {suggest.listed(known)}, and all-<profile>"
     hint = f"{suggest.did_you_mean(name, known)} {listing}".strip()

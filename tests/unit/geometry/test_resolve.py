@@ -219,7 +219,59 @@ def test_mode_on_a_gpu_without_mig_is_refused() -> None:
     assert problem.message == "GPU 1 (Tesla T4) cannot do MIG"
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        pytest.param("1g.5gb", "1g.10gb", id="of the smaller A100"),
+        pytest.param("1g.5gb+me", "1g.10gb+me", id="with its attribute"),
+        pytest.param("2g.10gb", "2g.20gb", id="two slices"),
+        pytest.param("1g.24gb", "1g.20gb", id="more memory for one slice"),
+        pytest.param("7g.141gb", "7g.80gb", id="of an H200"),
+        pytest.param("6g.80gb", "7g.80gb", id="no such width"),
+    ],
+)
+def test_a_profile_of_another_model_is_told_its_like(written: str, meant: str) -> None:
+    """As many slices and the same attributes come before the letters of the name."""
+    text = (
+        "version: v1\nmig-configs:\n  a: [{devices: all, mig-enabled: true, mig-devices:"
+        f" {{{written}: 1}}}}]\n"
+    )
+    (problem,) = refused(text, "a", node("a100-80gb"))
+    assert problem.suggestion == f'did you mean "{meant}"?'
+
+
+def test_gpus_of_one_model_are_told_once() -> None:
+    """Eight GPUs that cannot be so make one sentence, of the first of them."""
+    text = (
+        "version: v1\nmig-configs:\n  a: [{devices: all, mig-enabled: true, mig-devices:"
+        " {1c.3g.40gb: 3, 1g.5gb: 1}}]\n"
+    )
+    problems = refused(text, "a", node(*["a100-80gb"] * 8, "a30-24gb"))
+    assert [problem.message.partition(" has")[0] for problem in problems] == [
+        "1c.3g.40gb is a part of a GPU instance, and such parts are never advertised",
+        "GPU 8 (NVIDIA A30)",
+        "GPU 0 (NVIDIA A100-SXM4-80GB)",
+        "GPU 8 (NVIDIA A30)",
+    ]
+
+
 # ----------------------------------------------------------------------------- built-in names
+
+
+@pytest.mark.parametrize("name", ["all-enabled", "all-balanced", "all-1g.10gb"])
+def test_f25_a_node_that_cannot_do_mig_is_told_so(name: str) -> None:
+    """The names exist, so nobody is asked whether they meant another one."""
+    (problem,) = refused("version: v1\n", name, node("t4", "l4"))
+    assert problem.sentence() == (
+        f"mig-configs: {name} is for GPUs that can do MIG, and this node has none"
+        " (the node has GPU 0 (Tesla T4), GPU 1 (NVIDIA L4))"
+    )
+
+
+def test_a_built_in_name_of_another_model_is_told_its_like() -> None:
+    """The smallest instance of an A100 with 40 GB is 1g.5gb, of one with 80 GB 1g.10gb."""
+    (problem,) = refused("version: v1\n", "all-1g.5gb", node("a100-80gb"))
+    assert problem.suggestion.startswith('did you mean "all-1g.10gb"? there are all-disabled,')
 
 
 def test_u075_an_unknown_name_lists_the_names_with_the_nearest() -> None:
