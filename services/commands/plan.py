@@ -39,10 +39,12 @@ def main(argv: Sequence[str]) -> int:
         parser.refuse("--mig needs --mig-config: which name of the text is wanted?")
     try:
         return _answer(arguments)
-    except (plan_state.StateError, plan_choice.ChoiceError) as error:
+    except (_UnreadableError, plan_state.StateError, plan_choice.ChoiceError) as error:
         parser.refuse(str(error))
-    except (OSError, UnicodeDecodeError) as error:
-        parser.refuse(f"a file cannot be read: {error}")
+
+
+class _UnreadableError(Exception):
+    """A file that a flag names cannot be read; the text says which and why."""
 
 
 class _Refusal(Exception):  # noqa: N818  # what the command answers, no failure of it
@@ -70,7 +72,7 @@ def _answer(arguments: argparse.Namespace) -> int:
 
 def _plan(arguments: argparse.Namespace) -> planned.Plan:
     """Plan the geometry first, then sharing on the GPUs that come of it."""
-    body, mig = pathlib.Path(arguments.sharing).read_text("utf-8"), _optional(arguments.mig)
+    body, mig = _text(arguments.sharing), _optional(arguments.mig)
     state = plan_state.read(_optional(arguments.state))
     found = plan_gpus.made(plan_gpus.models(arguments.gpus), state)
     gpus = tuple(board.gpu for board in found)
@@ -157,4 +159,11 @@ def _placed(config: SharingConfig, text: manifest.Text) -> SharingConfig:
 
 
 def _optional(path: str | None) -> str:
-    return pathlib.Path(path).read_text("utf-8") if path else ""
+    return _text(path) if path else ""
+
+
+def _text(path: str) -> str:
+    try:
+        return pathlib.Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _UnreadableError(f"cannot read {path}: {error}") from None

@@ -28,10 +28,11 @@ def read(text: str) -> settings.ControllerSettings:
         ChoiceError: it is wrong, with the first mistake.
     """
     try:
-        given = yaml.safe_load(text) or {}
+        given = yaml.safe_load(text)
     except yaml.YAMLError as error:
         said = suggest.shorten(" ".join(str(error).split()))
         raise ChoiceError(f"the values are not YAML: {said}") from None
+    given = {} if given is None else given
     if not isinstance(given, Mapping):
         raise ChoiceError("the values are a mapping, like sharing: {rules: […]}")
     try:
@@ -49,8 +50,8 @@ def labels(words: str) -> dict[str, str]:
     found = {}
     for word in filter(None, words.split(",")):
         name, equals, value = word.partition("=")
-        if not equals:
-            raise ChoiceError(f"--node-labels {word}: write {name}=<value>")
+        if not equals or not name.strip():
+            raise ChoiceError(f"--node-labels {word}: write {name.strip() or '<name>'}=<value>")
         found[name.strip()] = value.strip()
     return found
 

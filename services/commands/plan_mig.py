@@ -39,7 +39,7 @@ def cut(body: str, name: str, boards: tuple[planned.Board, ...], state: plan_sta
     Raises:
         RefusedError: the text or the name is refused; nothing would be done.
     """
-    config, text = _config(body)
+    config, key, text = _config(body)
     try:
         resolved = resolve.resolve(config, name, [_target(board) for board in boards])
     except RefusedError as error:
@@ -54,7 +54,8 @@ def cut(body: str, name: str, boards: tuple[planned.Board, ...], state: plan_sta
     pods = {blocker.holder for each in plans for blocker in each.blockers}
     done = tuple(_after(board, steps) for board, steps in zip(boards, plans, strict=True))
     warnings = _placed((*config.warnings, *resolved.warnings), text)
-    return Done(done, tuple(sorted(pods)), warnings + tuple(_unpublished(done)))
+    warnings += (*_unread(key), *_unpublished(done))
+    return Done(done, tuple(sorted(pods)), warnings)
 
 
 def _target(board: planned.Board) -> resolve.Target:
@@ -66,6 +67,14 @@ def _target(board: planned.Board) -> resolve.Target:
     )
 
 
+def _unread(key: str) -> Iterator[Problem]:
+    """Warn of the only text of a ConfigMap that stands where no controller looks for it."""
+    if key not in ("", KEY):
+        yield Problem(
+            "data", 0, 0, f"a node gets the text under {KEY} only, this one is under {key}"
+        )
+
+
 def _unpublished(boards: tuple[planned.Board, ...]) -> Iterator[Problem]:
     for board in boards:
         if planned.unused(board).memory_mib is None:
@@ -73,18 +82,18 @@ def _unpublished(boards: tuple[planned.Board, ...]) -> Iterator[Problem]:
             yield Problem("", 0, 0, f"GPU {board.gpu.index}: {what}: their memory counts as 0")
 
 
-def _config(body: str) -> tuple[GeometryConfig, manifest.Text | None]:
-    """Read a bare text, or the one in a manifest with where it stands there."""
+def _config(body: str) -> tuple[GeometryConfig, str, manifest.Text | None]:
+    """Read a bare text, or the one in a manifest with its key and where it stands there."""
     texts = manifest.texts(body)
     if texts is None:
-        return load.load(body), None
+        return load.load(body), "", None
     key = KEY if KEY in texts or len(texts) != 1 else next(iter(texts))
     if key not in texts:
         message = f"the ConfigMap has no key {KEY}, it has {suggest.listed(texts)}"
         Findings().stop(Place(), "data", message)
     text = texts[key]
     try:
-        return load.load(text.text), text
+        return load.load(text.text), key, text
     except RefusedError as error:
         raise RefusedError(_placed(error.problems, text)) from None
 

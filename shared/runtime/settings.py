@@ -65,7 +65,12 @@ def load(model: type[S], argv: Sequence[str], environ: Mapping[str, str], prog: 
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0]) if first["loc"] else ""
         given = f", not {first['input']!r}" if name in variables | flags else ""
-        parser.error(f"{flag_of(name)} (or {variable_of(name)}): {first['msg']}{given}")
+        parser.error(f"{flag_of(name)} (or {variable_of(name)}): {words_of(first['msg'])}{given}")
+
+
+def words_of(message: str) -> str:
+    """What is wrong with a value, without the word that pydantic puts before our sentences."""
+    return message.removeprefix("Value error, ")
 
 
 def flag_of(name: str) -> str:

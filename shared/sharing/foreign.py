@@ -11,6 +11,7 @@ from shared.sharing.findings import Findings
 
 _TEXT_KEYS = frozenset(homes.KEYS[""])
 _VALUES = ("devicePlugin.config.data", "devicePlugin.config", "config.map", "config")
+_IN_A_RELEASE = tuple(f"spec.values.{path}" for path in _VALUES)
 
 
 def refuse(document: tree.Node, findings: Findings) -> None:
@@ -24,9 +25,9 @@ def refuse(document: tree.Node, findings: Findings) -> None:
     kind = _text(document, "kind")
     if kind and "apiVersion" in document.entries:
         message = f"this looks like a Kubernetes manifest (kind {suggest.shorten(kind)})"
-        paths = ("data", *(f"spec.values.{path}" for path in _VALUES))  # a HelmRelease has values
-        path = next((each for each in paths if _descend(document, each)), "data")
-        findings.stop(document.place, "", message, _paste(path, _descend(document, path)))
+        data = _descend(document, "data")
+        hint = "" if data else release_hint(document)
+        findings.stop(document.place, "", message, hint or _paste("data", data))
     if _TEXT_KEYS & document.entries.keys():
         return
     for path in (*_VALUES, "data"):
@@ -38,6 +39,12 @@ def refuse(document: tree.Node, findings: Findings) -> None:
     if texts:
         message = "this looks like the data of a ConfigMap, not like the text under one of its keys"
         findings.stop(document.place, "", message, f"paste only the text under {texts[0]}")
+
+
+def release_hint(manifest: tree.Mapping) -> str:
+    """Say which texts stand in the values of a HelmRelease, "" if none do."""
+    found = ((path, _descend(manifest, path)) for path in _IN_A_RELEASE)
+    return next((_paste(path, texts) for path, texts in found if texts), "")
 
 
 def _paste(path: str, texts: tree.Mapping | None) -> str:

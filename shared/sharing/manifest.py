@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from shared.domain.errors import Place, Problem
-from shared.sharing import scalars, suggest, tree
+from shared.sharing import foreign, scalars, suggest, tree
 from shared.sharing.findings import Findings
 
 
@@ -52,8 +52,9 @@ def texts(body: str) -> dict[str, Text] | None:
     if len(maps) != 1:
         kinds = suggest.listed(_kind(node) for node in objects)
         message = f"the manifest holds {len(maps)} ConfigMaps ({kinds}), one is due"
-        findings.stop(objects[0].place, "", message)
-    found = _data(maps[0], body.split("\n"), findings)
+        hints = () if maps else filter(None, map(foreign.release_hint, objects))
+        findings.stop(objects[0].place, "", message, next(iter(hints), ""))
+    found = _data(maps[0], tree.lines(body), findings)
     findings.settle()
     return found
 
@@ -96,9 +97,8 @@ def _start(value: tree.Scalar, lines: list[str]) -> Place:
     """Find the first character of a block's text, by the indentation of its first full line."""
     if not value.literal:
         return value.place
-    inside = value.text.split("\n")
-    for number, line in enumerate(inside):
+    for number, line in enumerate(tree.lines(value.text)):
         if line.strip():
-            indent = len(lines[value.place.line + number].rstrip("\r")) - len(line)
+            indent = len(lines[value.place.line + number]) - len(line)
             return Place(value.place.line + 1, indent + 1)
     return value.place

@@ -23,6 +23,7 @@ MOST_DEPTH = 32
 
 _UNPRINTABLE = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
+_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what ends a line for libyaml
 _MERGE = "<<"
 
 
@@ -80,6 +81,11 @@ def documents(text: str, findings: Findings) -> tuple[Node, ...]:
     except yaml.MarkedYAMLError as error:
         _refuse_syntax(error, body, findings)
     return tuple(node for node in found if not _is_empty(node))
+
+
+def lines(text: str) -> list[str]:
+    """Return the lines of a text as its places count them."""
+    return _BREAK.split(text)
 
 
 def below(path: str, key: str) -> str:
@@ -221,5 +227,5 @@ def _refuse_syntax(error: yaml.MarkedYAMLError, body: str, findings: Findings) -
 
 
 def _place_at(body: str, index: int) -> Place:
-    start = body.rfind("\n", 0, index) + 1
-    return Place(body.count("\n", 0, index) + 1, index - start + 1)
+    before = lines(body[:index])
+    return Place(len(before), len(before[-1]) + 1)

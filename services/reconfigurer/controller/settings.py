@@ -53,7 +53,9 @@ def _rule(number: int, rule: Any) -> select.Rule:
     if not rule.get("key") or not isinstance(rule["key"], str):
         raise ValueError(f"rule {number} names no key of the ConfigMap")
     if not rule.keys() - {"key"}:
-        raise ValueError(f"rule {number} states no product, pciId or labels: use default_key")
+        raise ValueError(
+            f"rule {number} states no product, pciId or labels: name its key as defaultKey instead"
+        )
     for name in rule.keys() & _DUE.keys():
         if not _is_due(name, rule[name]):
             raise ValueError(f"rule {number}, {name}: found {rule[name]!r}, due is {_DUE[name]}")

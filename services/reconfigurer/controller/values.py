@@ -117,7 +117,7 @@ def _unknowns(found: Mapping[str, Any]) -> tuple[Problem, ...]:
 def _wrong(error: pydantic_core.ErrorDetails) -> Problem:
     field = str(error["loc"][0])
     path = next(path for path, name in FIELDS.items() if name == field)
-    return Problem(path, 0, 0, f"{error['msg']}, not {error['input']!r}")
+    return Problem(path, 0, 0, f"{settings.words_of(error['msg'])}, not {error['input']!r}")
 
 
 def _unknown(path: str) -> Problem:

@@ -83,9 +83,9 @@ def _gpu(node: str, index: int, spec: Mapping[str, Any]) -> Gpu:
     instances = spec.get("instances") or ()
     mig_mode = _switch(spec.get("migMode", bool(instances)))
     if mig_mode and model.layout is None:
-        raise SpecError(f"a {model.name} cannot do MIG: leave migMode and instances out")
+        raise SpecError(f"a {model.name} cannot do MIG: leave MIG mode and instances out")
     if instances and not mig_mode:
-        raise SpecError("instances need MIG mode: write migMode: on, or leave it out")
+        raise SpecError("instances need MIG mode: switch it on, or say nothing of it")
     device = _device(spec.get("pciDevice"), model)
     return Gpu(
         index=index,

@@ -269,9 +269,10 @@ def test_what_a_text_does_not_say_comes_from_the_values(ask: Ask, tmp_path: path
     ("values", "part"),
     [
         ("sharing: {rule: []}", "the values, sharing.rule: there is no such value (did you mean"),
-        ("sharing: {rules: [{key: a}]}", "the values, sharing.rules: Value error, rule 1 states"),
+        ("sharing: {rules: [{key: a}]}", "the values, sharing.rules: rule 1 states"),
         ("sharing: {migStrategy: mixd}", "the values, sharing.migStrategy: Input should be 'none'"),
         ("- a", "the values are a mapping"),
+        ("[]", "the values are a mapping"),
         ("a: [", "the values are not YAML"),
     ],
 )
@@ -312,7 +313,7 @@ def test_wrong_values_end_with_2(
         ("t4", f"holders: {{gpu: {{'0::1': a/b, '{T4}::1': a/c}}}}", f"{T4}::1 twice"),
         ("t4", "holders: {gpu: {0::1: a/b}, nvidia.com/gpu: {0::1: a/c}}", "stands twice"),
         ("t4", "mode: {3: on}", "speaks of GPU 3"),
-        ("t4", "mode: {0: on}", "cannot do MIG"),
+        ("t4", "mode: {0: on}", "a t4 cannot do MIG: leave MIG mode and instances out"),
         ("t4", "holders: {nvidia.com/gpu: {'7::1': ns/a}}", "names the slot '7::1'"),
         ("t4", "holders: {nvidia.com/gpu: {'0::1': pod}}", "holders"),
         ("t4", "a: [", "this is not YAML"),
@@ -329,6 +330,41 @@ def test_a_wrong_call_ends_with_2(
         plan.main(["--sharing", str(file), "--gpus", gpus, "--state", str(state_file)])
     assert ended.value.code == 2
     assert part in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["--sharing", "{wrong}"], id="sharing"),
+        pytest.param(["--sharing", "{right}", "--state", "{wrong}"], id="state"),
+        pytest.param(["--sharing", "{right}", "--values", "{wrong}"], id="values"),
+        pytest.param(
+            ["--sharing", "{right}", "--mig", "{wrong}", "--mig-config", "all-disabled"], id="mig"
+        ),
+    ],
+)
+def test_a_file_that_is_no_utf_8_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """Some shells write UTF-16; of four files people have to know which."""
+    right, wrong = tmp_path / "right.yaml", tmp_path / "wrong.yaml"
+    right.write_text("version: v1", encoding="utf-8")
+    wrong.write_text("version: v1", encoding="utf-16")
+    asked = [word.format(right=right, wrong=wrong) for word in words]
+    with pytest.raises(SystemExit) as ended:
+        plan.main([*asked, "--gpus", "t4"])
+    assert ended.value.code == 2
+    assert f"cannot read {wrong}: 'utf-8' codec" in capsys.readouterr().err
+
+
+def test_a_label_has_a_name(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A value alone is no label of any node."""
+    file = tmp_path / "sharing.yaml"
+    file.write_text("version: v1", encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        plan.main(["--sharing", str(file), "--gpus", "t4", "--node-labels", "=t4"])
+    assert ended.value.code == 2
+    assert "--node-labels =t4: write <name>=<value>" in capsys.readouterr().err
 
 
 def test_people_see_bars_and_refusals_on_standard_error(

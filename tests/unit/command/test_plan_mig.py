@@ -164,7 +164,10 @@ def test_a_manifest_is_told_by_its_own_lines(ask: Ask) -> None:
     assert status == 1
     assert (form["errors"][0]["line"], form["errors"][0]["column"]) == (17, 57)
     other = head.replace("config.yaml", "mig")
-    assert ask("a100-80gb", "half", mig=other + inside)[0] == 0
+    status, form = ask("a100-80gb", "half", mig=other + inside)
+    assert status == 0
+    said = "a node gets the text under config.yaml only, this one is under mig"
+    assert said in [warning["message"] for warning in form["warnings"]]
     several = other + inside + "  more: ''\n"
     status, form = ask("a100-80gb", "half", mig=several)
     assert status == 1

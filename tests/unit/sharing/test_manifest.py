@@ -45,6 +45,14 @@ def test_a_mistake_in_a_block_is_told_by_the_lines_of_the_file(ending: str) -> N
     assert place(FILE.replace("\n", ending), "literal") == (13, 9)
 
 
+@pytest.mark.parametrize("odd", ["\x85", "\u2028", "\u2029"])
+def test_odd_line_ends_count_as_the_parser_counts_them(odd: str) -> None:
+    """They come with texts from web pages; places stay inside the file."""
+    file = f"metadata: {{name: 'a{odd}{odd}b'}}\napiVersion: v1\nkind: ConfigMap\n"
+    file += "data:\n  any: |-\n    versions: v1"
+    assert place(file, "any") == (8, 5)
+
+
 @pytest.mark.parametrize(("key", "where"), [("quoted", (14, 11)), ("folded", (15, 11))])
 def test_a_mistake_in_another_form_is_told_by_the_place_of_the_value(
     key: str, where: tuple[int, int]
@@ -91,6 +99,19 @@ def test_a_manifest_without_one_config_map_of_texts_is_refused(file: str, part: 
     with pytest.raises(RefusedError) as caught:
         manifest.texts(file)
     assert part in str(caught.value)
+
+
+def test_a_release_with_the_texts_in_its_values_says_where_they_are() -> None:
+    """F17: plan takes one of them, not the release around them."""
+    file = (
+        "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nspec:\n  values:\n"
+        "    config:\n      map:\n        default: |-\n          version: v1\n"
+    )
+    with pytest.raises(RefusedError) as caught:
+        manifest.texts(f"apiVersion: v1\nkind: Namespace\n---\n{file}")
+    (problem,) = caught.value.problems
+    assert problem.message == "the manifest holds 0 ConfigMaps (Namespace, HelmRelease), one is due"
+    assert problem.suggestion.endswith("here spec.values.config.map.default")
 
 
 @pytest.mark.parametrize("data", ["", "data:\n", "data: ~\n", "data: {}\n"])
