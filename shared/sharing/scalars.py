@@ -15,7 +15,8 @@ _SWITCHES = {"true": True, "True": True, "TRUE": True}
 _SWITCHES |= {"false": False, "False": False, "FALSE": False}
 # Longer numbers than these mean nothing here, and Python refuses to convert them.
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
-_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})?(\.[0-9]{0,40})?([eE][-+]?[0-9]{1,3})?")
+# A fraction needs a digit before its exponent: `e1` is a name.
+_FLOAT = re.compile(r"[-+]?(?=\.?[0-9])(0|[1-9][0-9]{0,17})?(\.[0-9]{0,40})?([eE][-+]?[0-9]{1,3})?")
 _LOOSE_SWITCHES = {"yes": "true", "y": "true", "on": "true", "true": "true", "1": "true"}
 _LOOSE_SWITCHES |= {"no": "false", "n": "false", "off": "false", "false": "false", "0": "false"}
 
@@ -30,7 +31,7 @@ def resolve(text: str, *, plain: bool) -> Value:
         return _SWITCHES[text]
     if _INTEGER.fullmatch(text):
         return int(text)
-    if _FLOAT.fullmatch(text) and any(digit.isdigit() for digit in text):
+    if _FLOAT.fullmatch(text):
         return float(text)
     return text
 

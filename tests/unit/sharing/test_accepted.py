@@ -240,6 +240,13 @@ def test_our_own_section_sets_the_allocation_policy(policy: AllocationPolicy) ->
     assert config.allocation_policy is policy
 
 
+@pytest.mark.parametrize("name", ["e1", "e-5", "e100"])
+def test_a_name_that_begins_like_an_exponent_is_a_name(name: str) -> None:
+    """A number has a digit before its exponent."""
+    config = load.load(ANY + f"      rename: {name}\n")
+    assert config.resources[0].rename == f"nvidia.com/{name}"
+
+
 def test_places_do_not_make_two_configs_differ() -> None:
     """A comment above an entry moves it, and changes nothing that is published."""
     first = load.load(ANY)

@@ -114,6 +114,9 @@ CASES: list[tuple[str, str, str, str]] = [
     ("B2-replicas-missing", texts.sliced("name: gpu"), ENTRY, "replicas is missing"),
     ("B2-replicas-1000000", texts.gpu("replicas: 1000000"), f"{ENTRY}.replicas", "20000 ids"),
     ("B2-replicas-1_000", texts.gpu("replicas: 1_000"), f"{ENTRY}.replicas", "write 1000"),
+    ("B2-replicas-e5", texts.gpu("replicas: e5"), f"{ENTRY}.replicas", 'found the text "e5"'),
+    ("B2-replicas-.e5", texts.gpu("replicas: -.e5"), f"{ENTRY}.replicas", 'the text "-.e5"'),
+    ("B2-replicas-1e999", texts.gpu("replicas: 1e999"), f"{ENTRY}.replicas", "found 1e999"),
     (
         "B2-replicas-endless",
         texts.gpu(f"replicas: {'9' * 5000}"),
