@@ -459,10 +459,10 @@ WRONG: dict[str, tuple[str, str, int, str, str]] = {
         'did you mean "gpu-a.lan"?',
     ),
     "unknown pod": (
-        f"{P}- delete: {{pod: b}}",
+        f"{P}- delete: {{pod: aa}}",
         "steps[1].delete.pod",
         8,
-        'no step before this one makes the pod "default/b"',
+        'no step before this one makes the pod "default/aa"',
         'did you mean "default/a"?',
     ),
     "unknown service": (
