@@ -8,8 +8,9 @@ must run under the very same interpreter.
 from __future__ import annotations
 
 import difflib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from services.commands import catalogue
 from shared import version
@@ -42,17 +43,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status is the sub-command's."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] in (["-h"], ["--help"], ["help"]):
-        sys.stdout.write(usage() + "\n")
-        return 0
+        return _for_people("help", lambda: _say(usage()))
     if words[:1] == ["--version"]:
-        sys.stdout.write(f"slicewire {version.__version__}\n")
-        return 0
+        return _for_people("--version", lambda: _say(f"slicewire {version.__version__}"))
     found = catalogue.find(words)
     if found is None:
         sys.stderr.write(_not_found(words) + "\n")
         return 2
     command, rest = found
-    return command.run(rest)
+    if command not in catalogue.PEOPLE:
+        return command.run(rest)
+    return _for_people(command.words, lambda: command.run(rest))
+
+
+def _for_people(name: str, work: Callable[[], int]) -> int:
+    """Do what a person waits for; who has read enough, or interrupts, is told nothing more."""
+    try:
+        try:
+            return work()
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 1
+    except BrokenPipeError:  # as of `| head`: what is left in our buffers has nobody to go to
+        _forget_output()
+        return 1
+    except OSError as error:  # as of a full disk: what a command reads is its own to explain
+        sys.stderr.write(f"slicewire {name}: {error}\n")
+        _forget_output()
+        return 1
+
+
+def _forget_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say(text: str) -> int:
+    sys.stdout.write(f"{text}\n")
+    return 0
 
 
 def _not_found(words: Sequence[str]) -> str:

@@ -11,11 +11,11 @@ import contextlib
 import itertools
 import json
 import logging
-import os
 import pathlib
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from services.views import book, planned
@@ -83,6 +83,11 @@ class Parser(argparse.ArgumentParser):
         namespace, _, name = key.partition("/")
         if not namespace or not name or "/" in name:
             self.refuse(f"{what} is {key!r}: write namespace/name")
+
+    def check_given(self, *names: str | None) -> None:
+        """End with status 2 where a name is empty, as that of a shell's variable may be."""
+        if "" in names:
+            self.refuse("an empty name was given: is a variable of your shell not set?")
 
     def refuse(self, sentence: str) -> NoReturn:
         """End with status 2: the call itself is wrong."""
@@ -171,19 +176,20 @@ def run(work: Callable[[], Awaitable[int]], name: str, *, json: bool) -> int:
     logging.getLogger().addHandler(logging.NullHandler())  # one sentence at the end is enough
     try:
         return asyncio.run(until_told(work))
-    except BrokenPipeError:  # as of `| head`: what is left in our buffers has nobody to go to
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except BrokenPipeError:  # as of `| head`: the command line ends it without a word
+        raise
     except (AwayError, errors.BusError, OSError) as error:
         return fail(name, str(error), json=json)
     except asyncio.CancelledError:
         return 1
 
 
-def fail(name: str, sentence: str, *, json: bool) -> int:
-    """Say why there is no answer; return status 1."""
+def fail(
+    name: str, sentence: str, *, json: bool, form: Mapping[str, Any] = MappingProxyType({})
+) -> int:
+    """Say why there is no answer; return status 1. Programs get it with a form that is empty."""
     if json:
-        print_json(refusal((Problem("", 0, 0, sentence),)))
+        print_json({**form, **refusal((Problem("", 0, 0, sentence),))})
     sys.stderr.write(f"slicewire {name}: {sentence}\n")
     return 1
 

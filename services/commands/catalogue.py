@@ -42,20 +42,20 @@ class Command:
 
 
 PEOPLE = (
-    Command("demo", "services.commands.demo", "play the shipped story on simulated GPUs", "demo"),
-    Command("plan", "services.commands.plan", "say what sharing and MIG texts would do, offline"),
     Command("status", "services.commands.status", "show each GPU's slots, health and config"),
     Command("who", "services.commands.who", "name the pods that hold slots"),
     Command("why", "services.commands.why", "say why a pod does not run, and what would help"),
     Command("trace", "services.commands.trace", "print the tree of one change, step by step"),
+    Command("plan", "services.commands.plan", "say what sharing and MIG texts would do, offline"),
+    Command("rehearse", "services.commands.rehearse", "play a story of your own", "demo"),
+    Command("demo", "services.commands.demo", "play the shipped story on simulated GPUs", "demo"),
     Command(
         "bus keys", "services.commands.bus_keys", "make the keys of an installation", "cluster"
     ),
+    Command("bus users", "services.commands.bus_users", "print accounts for an existing NATS"),
     Command(
         "cleanup", "services.commands.cleanup", "take what slicewire wrote off all nodes", "cluster"
     ),
-    Command("bus users", "services.commands.bus_users", "print accounts for an existing NATS"),
-    Command("rehearse", "services.commands.rehearse", "play a story of your own", "demo"),
 )
 
 SERVICES = (

@@ -112,6 +112,8 @@ def run(work: Callable[[], Awaitable[int]]) -> int:
     """Run a command until it ends or is told to; whatever was started is ended in either case."""
     try:
         return asyncio.run(access.until_told(work))
+    except BrokenPipeError:  # as of `| head`: the command line ends it without a word
+        raise
     except asyncio.CancelledError:
         return NOT_SEEN
     except (BrokerError, OSError) as error:

@@ -32,8 +32,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_bus(os.environ)
     arguments = parser.read(argv)
     json = arguments.output == "json"
-    if arguments.node == "":
-        parser.refuse("an empty name was given: is a variable of your shell not set?")
+    parser.check_given(arguments.node)
     if arguments.watch and json:
         parser.refuse("--watch is for people: programs ask for one object as often as they want")
     work = follow if arguments.watch else show
@@ -45,18 +44,21 @@ async def show(arguments: argparse.Namespace) -> int:
     async with access.opened(arguments) as bus:
         book = await access.read_book(bus)
     form = chosen(book, fleet.Forms(), arguments.node)
-    if arguments.output == "json":
+    json = arguments.output == "json"
+    if sentence := _unknown(book, arguments.node):
+        return access.fail(NAME, sentence, json=json, form=form)
+    if json:
         access.print_json(form)
     else:
         write(form, view.open_console(sys.stdout), arguments)
-    return 1 if _unknown(book, arguments.node) else 0
+    return 0
 
 
 async def follow(arguments: argparse.Namespace) -> int:
     """Draw anew what changes, until told to end; status 1 where the node is not known."""
     async with access.opened(arguments) as bus, access.following(bus) as book:
-        if _unknown(book, arguments.node):
-            return 1
+        if sentence := _unknown(book, arguments.node):
+            return access.fail(NAME, sentence, json=False)
         console, forms = view.open_console(sys.stdout), fleet.Forms()
 
         def draw(form: Mapping[str, Any], height: int | None) -> list[Text]:
@@ -86,17 +88,18 @@ def lines(form: Mapping[str, Any], on: page.Page, arguments: argparse.Namespace)
     """Draw the answer: a node that was asked for in full."""
     if arguments.node is None:
         return fleet_lines.draw(form, on, every=arguments.all)
+    if not form["nodes"]:  # while it was watched
+        return [Text(f"nobody says anything of {arguments.node} any more", style="bold red")]
     return [line for node in form["nodes"] for line in node_lines.draw(node, on)]
 
 
-def _unknown(book: Book, node: str | None) -> bool:
-    """Say so where there is nothing to show, and whether a node was asked for that is not there."""
+def _unknown(book: Book, node: str | None) -> str:
+    """Say that a node that was asked for is not there; that there is none at all is but noted."""
+    if node is not None and node not in book.nodes:
+        return f"no node {node}; {suggest.among(node, book.nodes)}"
     if not book.nodes:
         sys.stderr.write("slicewire status: no node has said anything on this bus yet\n")
-    elif node is not None and node not in book.nodes:
-        known = suggest.listed(book.nodes)
-        sys.stderr.write(f"slicewire status: no node {node}; known: {known}\n")
-    return node is not None and node not in book.nodes
+    return ""
 
 
 def _bus(bus: Bus) -> list[Text]:

@@ -38,6 +38,7 @@ def main(argv: Sequence[str]) -> int:
     which.add_argument("--last", action="store_true", help="the newest change of all")
     parser.add_bus(os.environ)
     arguments = parser.read(argv)
+    parser.check_given(arguments.about)
     return access.run(lambda: show(arguments), NAME, json=arguments.output == "json")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -14,8 +14,11 @@ from services.commands import access
 from services.views import console as view
 from services.views import holders, page, silence
 from services.views.book import Book
+from shared.domain import slots
 from shared.runtime import clock
+from shared.sharing import suggest
 
+NAME = "who"
 HEADING = ("NODE", "GPU", "POD", "CONTAINER", "RESOURCE", "SLOT", "SINCE")
 
 
@@ -30,9 +33,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.read(argv)
     if arguments.pod is not None:
         parser.check_pod(arguments.pod, "--pod")
-    if "" in (arguments.gpu, arguments.node):
-        parser.refuse("an empty name was given: is a variable of your shell not set?")
-    return access.run(lambda: show(arguments), "who", json=arguments.output == "json")
+    parser.check_given(arguments.gpu, arguments.node)
+    return access.run(lambda: show(arguments), NAME, json=arguments.output == "json")
 
 
 async def show(arguments: argparse.Namespace) -> int:
@@ -40,17 +42,19 @@ async def show(arguments: argparse.Namespace) -> int:
     async with access.opened(arguments) as bus:
         book = await access.read_book(bus)
     found = chosen(book, arguments)
-    if arguments.output == "json":
-        access.print_json({"holders": [row.form() for row in found]})
+    json = arguments.output == "json"
+    form = {"holders": [row.form() for row in found]}
+    devices = holders.gpus_of_devices(book.inventories)
+    if not found and (sentence := unknown(arguments, book.nodes, devices)):
+        return access.fail(NAME, sentence, json=json, form=form)
+    if json:
+        access.print_json(form)
     else:
         write(found, view.open_console(sys.stdout))
-    for sentence in silence.of_nodes(book.states(), {row.node for row in found}, clock.now_ns()):
-        sys.stderr.write(f"slicewire who: {sentence}\n")
-    if found or known(book, arguments):
-        return 0
-    asked = arguments.gpu or arguments.node or arguments.pod
-    sys.stderr.write(f"slicewire who: nothing on the bus is called {asked}\n")
-    return 1
+    about = _about(book, found, arguments)
+    for sentence in silence.of_nodes(book.states(), about, clock.now_ns()):
+        sys.stderr.write(f"slicewire {NAME}: {sentence}\n")
+    return 0
 
 
 def chosen(book: Book, arguments: argparse.Namespace) -> list[holders.HolderRow]:
@@ -63,12 +67,31 @@ def chosen(book: Book, arguments: argparse.Namespace) -> list[holders.HolderRow]
     return [row for row in rows if row.node == arguments.node]
 
 
-def known(book: Book, arguments: argparse.Namespace) -> bool:
-    """Whether the GPU or node is there at all; a pod is known by what it holds."""
-    if arguments.gpu is not None:
-        devices = holders.gpus_of_devices(book.inventories)
-        return arguments.gpu in devices
-    return arguments.node is not None and arguments.node in book.nodes
+def unknown(arguments: argparse.Namespace, nodes: Collection[str], devices: Collection[str]) -> str:
+    """Say that the GPU, the node or the pod is not there; a pod is known by what it holds."""
+    gpu, pod, node = arguments.gpu, arguments.pod, arguments.node
+    if pod is not None:
+        return f"{pod} holds no slot: slicewire why {pod} says why"
+    if node is not None:
+        return "" if node in nodes else f"no node {node}; {suggest.among(node, nodes)}"
+    if gpu in devices:
+        return ""
+    device = slots.device_of(gpu)
+    hint = f"that is a slot of {device}" if device in devices else ""
+    hint = hint or suggest.did_you_mean(device, devices) or "slicewire status NODE shows them"
+    return f"no GPU or MIG device {gpu}: {hint}"
+
+
+def _about(
+    book: Book, found: Sequence[holders.HolderRow], arguments: argparse.Namespace
+) -> set[str]:
+    """The nodes that the answer is about; that nobody holds anything may be old as well."""
+    having = {
+        node
+        for node, inventory in book.inventories.items()
+        if arguments.gpu in holders.gpus_of_devices({node: inventory})
+    }
+    return {row.node for row in found} | having | {arguments.node or ""}
 
 
 def write(found: Sequence[holders.HolderRow], console: Console) -> None:

@@ -35,6 +35,7 @@ Main = Callable[[Sequence[str]], int]
         pytest.param(why.main, ("a/",), id="why: half a pod's name"),
         pytest.param(status.main, ("",), id="status: no node's name"),
         pytest.param(trace.main, ("--last", "a"), id="trace: which?"),
+        pytest.param(trace.main, ("",), id="trace: of what?"),
     ],
 )
 @pytest.mark.parametrize("form", [("-o", "json"), ("-ojson",)], ids=" ".join)
@@ -115,29 +116,3 @@ def test_a_key_for_a_bare_text_is_told_to_choose_nothing(
     assert plan.main(words) == 0
     warnings = [each["message"] for each in json.loads(capsys.readouterr().out)["warnings"]]
     assert "--key any chooses nothing: the file is a bare text, not a ConfigMap" in warnings
-
-
-ENDLESS = """
-import asyncio
-from services.commands import access
-
-async def work():
-    while True:
-        print("a line")
-        await asyncio.sleep(0)
-
-raise SystemExit(access.run(work, "status", json=False))
-"""
-
-
-def test_a_reader_that_has_gone_ends_a_command_without_a_word() -> None:
-    """As `slicewire status --watch | head` does."""
-    with subprocess.Popen(
-        [sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == b"a line\n"
-        process.stdout.close()
-        assert process.wait(timeout=30) == 1
-        assert process.stderr.read() == b""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import pathlib
+import signal
 import subprocess
 import sys
 
@@ -78,3 +80,68 @@ def test_a_part_that_is_not_installed_is_named_with_its_extra(
     said = capsys.readouterr().err
     assert "no_such_library" in said
     assert "slicewire[demo]" in said
+
+
+ENDLESS = """
+import asyncio, sys
+from services import cli
+from services.commands import access, catalogue
+
+async def work():
+    while True:
+        print("a line")
+        await asyncio.sleep(0)
+
+def main(argv):
+    if argv:
+        return access.run(work, "who", json=False)
+    while True:
+        print("a line")
+
+sys.modules["a_command"] = sys.modules["__main__"]
+catalogue.PEOPLE = catalogue.ALL = (catalogue.Command("endless", "a_command", ""),)
+catalogue.find.__defaults__ = (catalogue.ALL,)
+raise SystemExit(cli.main(["endless", *sys.argv[1:]]))
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("bus",)], ids=["alone", "on the bus"])
+@pytest.mark.parametrize("ends", ["reader", "interrupt"])
+def test_who_has_read_enough_is_told_nothing_more(words: tuple[str, ...], ends: str) -> None:
+    """As `slicewire status --watch | head` does, or a Ctrl-C."""
+    with subprocess.Popen(
+        [sys.executable, "-uc", ENDLESS, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"a line\n"
+        if ends == "interrupt":
+            process.send_signal(signal.SIGINT)
+        process.stdout.close()
+        assert process.wait(timeout=30) == 1
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("bus", "users"),
+        ("bus", "keys"),
+        ("plan", "--sharing", "/dev/null", "--gpus", "t4", "-ojson"),
+        ("status", "--bus-url", "nats://127.0.0.1:1", "-ojson"),
+    ],
+    ids=" ".join,
+)
+def test_an_answer_that_a_full_disk_does_not_take(words: tuple[str, ...]) -> None:
+    """A sentence and status 1, whatever the command."""
+    with pathlib.Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "services.cli", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "No space left on device" in done.stderr

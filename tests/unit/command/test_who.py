@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import io
 
@@ -77,3 +78,25 @@ def test_a_trace_is_chosen_by_the_beginning_of_its_id_or_by_a_node() -> None:
     }
     assert ids == {None: "cd", "ABAB": "ab", "gpu-a": "cd", "gpu-b": "ef"}
     assert trace.chosen(traces, "gpu-c") is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"gpu": ROW.uuid}, ""),
+        ({"gpu": ROW.slot}, f"no GPU or MIG device {ROW.slot}: that is a slot of {ROW.uuid}"),
+        (
+            {"gpu": "GPU-33b44cde"},
+            f'no GPU or MIG device GPU-33b44cde: did you mean "{ROW.uuid}"?',
+        ),
+        ({"gpu": "0"}, "no GPU or MIG device 0: slicewire status NODE shows them"),
+        ({"node": "gpu-a"}, ""),
+        ({"node": "gpu-aa"}, 'no node gpu-aa; did you mean "gpu-a"?'),
+        ({"pod": "default/a"}, "default/a holds no slot: slicewire why default/a says why"),
+    ],
+    ids=str,
+)
+def test_what_is_not_there_is_no_gpu_that_nobody_holds(asked: dict[str, str], said: str) -> None:
+    """A mistyped UUID gets a sentence of its own, with what was meant."""
+    arguments = argparse.Namespace(**({"gpu": None, "pod": None, "node": None} | asked))
+    assert who.unknown(arguments, ["gpu-a"], [ROW.uuid]) == said
