@@ -103,6 +103,7 @@ class Book:
         """All that is said of nodes, a node at a time."""
         intents, inventories = self.intents, self.inventories
         ledgers, progresses, usages = self.ledgers, self.progresses, self.usages
+        stale = self.waiting.stale if self.waiting else ()
         return [
             NodeState(
                 name=node,
@@ -112,6 +113,7 @@ class Book:
                 progress=progresses.get(node),
                 usage=usages.get(node),
                 services=self._services(node),
+                stale=tuple(each for each in stale if each.node == node),
             )
             for node in self.nodes
         ]

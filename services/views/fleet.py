@@ -10,10 +10,11 @@ from services.views import cuts, totals, used
 from shared.contract.messages import ConfigState, Intent, Inventory, Ledger, Progress, SlotCounts
 from shared.contract.mps import MpsDaemon
 from shared.contract.usage import Usage
-from shared.contract.waiting import Waiting
+from shared.contract.waiting import StaleTable, Waiting
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import SourceKind
+from shared.waiting import stale
 
 NO_TEXT = (
     "there is no sharing text: the ConfigMap is missing or empty, so the GPUs are served unshared"
@@ -34,7 +35,10 @@ class Heard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """The newest messages about one node; None for what nobody has said."""
+    """The newest messages about one node; None for what nobody has said.
+
+    `stale` is what the controller says of the node's kubelet.
+    """
 
     name: str
     intent: Intent | None = None
@@ -43,11 +47,12 @@ class NodeState:
     progress: Progress | None = None
     usage: Usage | None = None
     services: Mapping[str, Heard]
+    stale: tuple[StaleTable, ...] = ()
 
     def same(self, other: NodeState) -> bool:
         """Whether nobody has said anything since; a look at values would cost more."""
         same = all(getattr(self, name) is getattr(other, name) for name in SAID)
-        return same and self.services == other.services
+        return same and self.services == other.services and self.stale == other.stale
 
 
 SAID = ("intent", "inventory", "ledger", "progress", "usage")
@@ -89,8 +94,19 @@ def node_form(state: NodeState) -> dict[str, Any]:
         "config": _config(state.intent, state.inventory),
         "mig": cuts.change_form(state.intent, state.progress),
         "gpus": _gpus(state.inventory, state.ledger, uses),
+        "stale": [_stale(each) for each in state.stale],
         "resources": totals.of_node(slots, state.ledger, state.inventory, uses),
         "services": {name: heard.form() for name, heard in state.services.items()},
+    }
+
+
+def _stale(table: StaleTable) -> dict[str, Any]:
+    """What the kubelet holds back, with the words that `why` has for it."""
+    return {
+        "resource": table.resource,
+        "devices": table.devices,
+        "sentence": stale.said(table),
+        "hint": stale.cure(table),
     }
 
 

@@ -21,7 +21,7 @@ PHASE_STYLES = {"success": "green", "failed": "bold red", "idle": "dim", "pendin
 def draw(node: Mapping[str, Any], page: Page) -> list[Text]:
     """Everything about a node."""
     lines = page.flow(_heading(node, page), 0, GPU)
-    for part in (_config, _change, _gpus, _services):
+    for part in (_config, _change, _gpus, _kubelet, _services):
         lines += part(node, page)
     return lines
 
@@ -141,6 +141,15 @@ def _instances(gpu: Mapping[str, Any], page: Page) -> Iterator[Text]:
             what = f"{each['profile']} at {each['start']} {each['health']}: {each['reason']}"
             sick = Text(f"{page.signs.no} {what}", style="bold red")
             yield from page.flow([sick, Text(each["uuid"], style="dim")], BELOW, BELOW + 2)
+
+
+def _kubelet(node: Mapping[str, Any], page: Page) -> list[Text]:
+    """Say what the kubelet refuses though it is free here."""
+    lines: list[Text] = []
+    for each in node["stale"]:
+        said = Text(f"{page.signs.no} {each['sentence']}", style="bold red")
+        lines += page.flow([said, Text(each["resource"]), Text(each["hint"])], GPU, GPU + 2)
+    return lines
 
 
 def _services(node: Mapping[str, Any], page: Page) -> list[Text]:

@@ -26,6 +26,7 @@ def of(node: Mapping[str, Any], now_ns: int) -> tuple[Trouble, ...]:
         *_gpus(node["gpus"]),
         *_services(node["services"], now_ns),
         *_slots(node),
+        *_kubelet(node["stale"]),
         *_change(node["mig"]),
         *_config(node["config"]),
     )
@@ -69,6 +70,12 @@ def _slots(node: Mapping[str, Any]) -> Iterator[Trouble]:
     lost = sum(counts["lost"] for counts in node["resources"].values())
     if lost:
         yield Trouble(bad=True, words=f"{lost} held on a device that is gone")
+
+
+def _kubelet(stale: list[Mapping[str, Any]]) -> Iterator[Trouble]:
+    for each in stale:
+        words = f"{each['sentence']} ({each['resource']}): {each['hint']}"
+        yield Trouble(bad=True, words=words)
 
 
 def _change(mig: Mapping[str, Any]) -> Iterator[Trouble]:

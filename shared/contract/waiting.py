@@ -72,11 +72,25 @@ class NodeFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StaleTable:
+    """A kubelet that goes on counting so many devices of a resource for pods that nobody knows.
+
+    `over` once the kubelet has started anew: it makes its table again from what it finds.
+    """
+
+    node: str
+    resource: str
+    devices: int
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """Those that ask for devices, oldest first; then the newest that have failed; then others.
 
     `more` is how many there are besides.
-    `places` are sets of nodes with GPUs: pods of one kind may go to the same ones.
+    `places` are sets of nodes with GPUs: pods of one kind may go to the same ones. `stale` names
+    the kubelets that refuse pods what is free.
     """
 
     stamp: Stamp
@@ -84,3 +98,4 @@ class Waiting:
     more: int = 0
     places: tuple[tuple[str, ...], ...] = ()
     nodes: tuple[NodeFact, ...] = ()
+    stale: tuple[StaleTable, ...] = ()

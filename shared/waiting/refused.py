@@ -49,7 +49,7 @@ def of_pod(
     view = views.get(pod.node)
     reason, sentence = _refusal(pod, mine, view, facts)
     table = stale.of_pod(pod, facts) if reason is Reason.KUBELET_STALE else None
-    parts = (table.cure if table else "", AGAIN, f"{pod.node} said: {words.quoted(said)}")
+    parts = (stale.cure(table) if table else "", AGAIN, f"{pod.node} said: {words.quoted(said)}")
     return Verdict(
         pod=pod.pod,
         reason=reason,
@@ -105,7 +105,7 @@ def _short(pod: WaitingPod, view: NodeView | None, facts: Sequence[Fact]) -> tup
     if view is not None and (view.changing or view.lags):
         return Reason.RECONFIGURING, f"refused by {pod.node}, which is being changed"
     if table := stale.of_pod(pod, facts):
-        return Reason.KUBELET_STALE, f"refused by {pod.node}, {table.sentence}"
+        return Reason.KUBELET_STALE, f"refused by {pod.node}, {stale.of_node(table)}"
     return Reason.ALL_HELD, f"refused by {pod.node}: others had been given what was left"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shared.contract.facts import Fact, FactKind
-from shared.contract.waiting import WaitingPod
+from shared.contract.waiting import StaleTable, WaitingPod
 
 UNAVAILABLE = re.compile(
     r"requested number of devices unavailable for (\S+)\. Requested: (\d+), Available: (\d+)"
@@ -28,30 +28,22 @@ class Shortage:
     available: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaleTable:
-    """So many devices of a node's resource are held by pods that nobody knows.
+def said(table: StaleTable) -> str:
+    """Say what is wrong, without the node."""
+    noun = "device" if table.devices == 1 else "devices"
+    return f"kubelet's table is stale: {table.devices} {noun} held by unknown pods"
 
-    `over` once the kubelet has started anew: it makes its table again from what it finds.
-    """
 
-    node: str
-    resource: str
-    devices: int
-    over: bool
+def of_node(table: StaleTable) -> str:
+    """The same as the end of a sentence about the node."""
+    if table.over:
+        return "whose kubelet's table was stale; it has started anew since"
+    return f"whose {said(table)}"
 
-    @property
-    def sentence(self) -> str:
-        """What is wrong, as the end of a sentence about the node."""
-        if self.over:
-            return "whose kubelet's table was stale; it has started anew since"
-        noun = "device" if self.devices == 1 else "devices"
-        return f"whose kubelet's table is stale: {self.devices} {noun} held by unknown pods"
 
-    @property
-    def cure(self) -> str:
-        """What to do; empty where it is done."""
-        return "" if self.over else f"restart the kubelet on {self.node}"
+def cure(table: StaleTable) -> str:
+    """Say what to do; empty where it is done."""
+    return "" if table.over else f"restart the kubelet on {table.node}"
 
 
 def shortage(message: str) -> Shortage | None:

@@ -10,11 +10,10 @@ from services.reconfigurer.controller import fleet
 from services.reconfigurer.controller.outcome import State
 from shared.contract import table
 from shared.contract.messages import Intent, Inventory
-from shared.contract.waiting import WaitingPod
+from shared.contract.waiting import StaleTable, WaitingPod
 from shared.telemetry import catalogue
 from shared.telemetry.catalogue import Sample
 from shared.waiting.reasons import Reason, Verdict
-from shared.waiting.stale import StaleTable
 
 UNDER_WAY = (State.PENDING, State.REBOOTING)
 

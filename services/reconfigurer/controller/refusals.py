@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from shared.contract.facts import Fact
 from shared.contract.messages import Ledger
-from shared.contract.waiting import WaitingPod
+from shared.contract.waiting import StaleTable, WaitingPod
 from shared.waiting import stale
-from shared.waiting.stale import StaleTable
 
 BEFORE_NS = 30 * 10**9  # a pod that ends may be a while in the kubelet's table, by right
 AFTER_NS = 3 * 10**9  # a ledger may come later than the refusal that followed its grant

@@ -35,11 +35,10 @@ from shared.bus.state import StateWriter
 from shared.contract import table
 from shared.contract.facts import Fact, FactKind
 from shared.contract.messages import Ledger
-from shared.contract.waiting import Waiting, WaitingPod
+from shared.contract.waiting import StaleTable, Waiting, WaitingPod
 from shared.runtime import clock
 from shared.telemetry.catalogue import Sample
 from shared.waiting.reasons import Finding, Reason, Verdict
-from shared.waiting.stale import StaleTable
 from shared.waiting.verdict import Judge
 
 log = logging.getLogger(__name__)
@@ -152,10 +151,10 @@ class Watching:
                 told = census.compose(
                     self._stamp, self._seen.values(), self._fleet, self._looked_at
                 )
-                self._writer.put(told)
-                self._found = await self._judge(told)
                 suspects = refusals.suspects(told.pods, clock.now_ns())
                 self._stale = await self._stale_tables(suspects)
+                self._writer.put(dataclasses.replace(told, stale=self._stale))
+                self._found = await self._judge(told)
                 spent = clock.loop_time() - began
                 self._remind([*self._found, *self._refused(told, suspects)])
                 await self._look_closer(self._found)

@@ -59,6 +59,11 @@ class Told:
         """What had been free for those that have failed."""
         return [each.free for each in self.newest.pods if each.failed] if self.newest else []
 
+    @property
+    def stale(self) -> dict[str, int]:
+        """How many devices kubelets refuse though they are free, by node."""
+        return {each.node: each.devices for each in self.newest.stale} if self.newest else {}
+
 
 @contextlib.asynccontextmanager
 async def watched(
@@ -230,7 +235,7 @@ def stale(shown: measured.Remembering) -> dict[str, float]:
 async def test_u035_a_kubelet_that_refuses_what_is_free_is_told_of(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the bus for `why`, by an Event on the pod, and by a metric until it has registered."""
+    """On the bus for `why` and `status`, by an Event on the pod, by a metric until it registers."""
     monkeypatch.setattr(refusals, "BEFORE_NS", 0)
     monkeypatch.setattr(refusals, "AFTER_NS", 0)
     monkeypatch.setattr(watching, "LOOK_EVERY_S", 0.1)
@@ -255,6 +260,7 @@ async def test_u035_a_kubelet_that_refuses_what_is_free_is_told_of(
         )
         await eventually(lambda: told.free == [2], within=10)
         await eventually(lambda: stale(shown) == {GPU: 2}, within=10)
+        await eventually(lambda: told.stale == {NODE: 2}, within=10)
         assert told.leader is not None
         told.leader.cancel()
         await asyncio.wait([told.leader])
@@ -263,4 +269,5 @@ async def test_u035_a_kubelet_that_refuses_what_is_free_is_told_of(
         await eventually(lambda: stale(shown) == {GPU: 2}, within=10)
         await registered(whole)
         await eventually(lambda: stale(shown) == {}, within=10)
+        await eventually(lambda: told.stale == {}, within=10)
         assert len(at.events("KubeletStale", about="refused")) == 1

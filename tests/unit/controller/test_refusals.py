@@ -9,8 +9,7 @@ import pytest
 from services.reconfigurer.controller import refusals
 from shared.contract.facts import Fact, FactKind
 from shared.contract.messages import DeviceCounts, Ledger, SlotCounts
-from shared.contract.waiting import WaitingPod
-from shared.waiting.stale import StaleTable
+from shared.contract.waiting import StaleTable, WaitingPod
 from tests.unit.waiting import world
 from tests.unit.waiting.world import GPU, SHARED
 

@@ -24,7 +24,7 @@ from shared.contract.messages import (
 )
 from shared.contract.mps import DaemonState, MpsDaemon
 from shared.contract.usage import DeviceUse, Usage
-from shared.contract.waiting import Request, Waiting, WaitingPod
+from shared.contract.waiting import Request, StaleTable, Waiting, WaitingPod
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu, Health, HealthState
 from shared.domain.sharing import UNSHARED, Share, SourceKind
@@ -237,6 +237,23 @@ def test_a_daemon_of_mps_that_serves_nobody_is_seen(daemon: DaemonState) -> None
     told = [each.words for each in troubles.of(_node(found), blank.NOW_NS)]
     down = ["GPU 0: MPS daemon down: it ended"]
     assert told == (down if daemon is DaemonState.DOWN else [])
+
+
+def test_u035_a_kubelet_that_refuses_what_is_free_is_a_problem_of_its_node() -> None:
+    """In the words of `why`, with what to do; also in the form, which is made anew for it."""
+    table = StaleTable(node="a", resource="nvidia.com/gpu", devices=2)
+    well, forms = state("a"), fleet.Forms()
+    assert forms.of([well])["nodes"][0]["stale"] == []
+    found = dataclasses.replace(well, stale=(table,))
+    (node,) = forms.of([found])["nodes"]
+    sentence = "kubelet's table is stale: 2 devices held by unknown pods"
+    hint = "restart the kubelet on a"
+    assert node["stale"] == [
+        {"resource": "nvidia.com/gpu", "devices": 2, "sentence": sentence, "hint": hint}
+    ]
+    (trouble,) = troubles.of(node, blank.NOW_NS)
+    assert (trouble.bad, trouble.words) == (True, f"{sentence} (nvidia.com/gpu): {hint}")
+    assert f"  ✗ {sentence}  nvidia.com/gpu  {hint}" in drawn(found, width=120)
 
 
 def test_a_service_that_never_spoke_is_a_problem() -> None:
