@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ SHOWN = 20  # lines of nodes on a terminal that can scroll; those with problems 
 WIDE = 110  # from here on a node's line has room for a bar
 BAR_WIDTH = 16
 LEAST_ROWS = 3
+LEAST_WORDS = 40  # of what is to know of a node, for it to stand in the node's line
+NUMBERS = len(f"{GAP}GPUS{GAP}{GAP} USED{GAP}")  # and slots, beside a name and before the words
 RANKS = ("with problems", "changing")
 LONG_HEADS = ("RESOURCE", "REQUESTED", "ALLOCATABLE", "HELD", "FREE", "MEMORY USED")
 SHORT_HEADS = ("RESOURCE", "ASKED", "ALLOC", "HELD", "FREE", "USED")
@@ -33,6 +36,16 @@ class _Row:
     @property
     def rank(self) -> int:
         return troubles.rank(self.troubles)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Widths of names and of numbers of slots; whether there is a bar, and words are below."""
+
+    names: int
+    slots: int
+    bar: bool = False
+    below: bool = False
 
 
 def draw(form: Mapping[str, Any], page: Page, *, every: bool = False) -> list[Text]:
@@ -56,7 +69,7 @@ def draw(form: Mapping[str, Any], page: Page, *, every: bool = False) -> list[Te
         ]
         if page.height is None or len(lines) <= page.height:
             return lines[:-1]
-    return top + _table(rows, page, _limit(rows, page, len(top), every=every))
+    return top + _table(rows, page, len(top), every=every)
 
 
 def resources(found: Sequence[Mapping[str, Any]], page: Page) -> list[Text]:
@@ -98,19 +111,22 @@ def _controller(form: Mapping[str, Any], page: Page) -> list[Text]:
     return page.flow([Text(f"{page.signs.no} {words}", style="bold red")], 0, 2)
 
 
-def _limit(rows: Sequence[_Row], page: Page, above: int, *, every: bool) -> int:
+def _limit(rows: Sequence[_Row], page: Page, shape: _Shape, above: int, *, every: bool) -> int:
     """How many nodes get a line: on a page of some height what fits, else what is worth it."""
     if page.height is not None:
-        return max(page.height - above - 2, LEAST_ROWS)  # the heading, and what is left out
+        room = max(page.height - above - 2, LEAST_ROWS)  # the heading, and what is left out
+        ends = itertools.accumulate(1 + shape.below * bool(row.troubles) for row in rows)
+        return sum(end <= room for end in ends)
     if every or page.width is None:
         return len(rows)
     return max(SHOWN, sum(bool(row.troubles) for row in rows))
 
 
-def _table(rows: Sequence[_Row], page: Page, limit: int) -> list[Text]:
+def _table(rows: Sequence[_Row], page: Page, above: int, *, every: bool) -> list[Text]:
+    shape = _shape(rows, page)
+    limit = _limit(rows, page, shape, above, every=every)
     shown, hidden = rows[:limit], rows[limit:]
-    widths = _widths(rows)
-    lines = [_head(widths, page), *(_line(row, widths, page) for row in shown)]
+    lines = [_head(shape, page), *(line for row in shown for line in _lines(row, shape, page))]
     if hidden:
         wrong = sum(bool(row.troubles) for row in hidden)
         nature = f"{wrong} of them with something to know" if wrong else "nothing is wrong there"
@@ -119,40 +135,56 @@ def _table(rows: Sequence[_Row], page: Page, limit: int) -> list[Text]:
     return lines
 
 
-def _widths(rows: Sequence[_Row]) -> tuple[int, int]:
-    """Of the names, and of the numbers of slots."""
-    names = [len(row.node["name"]) for row in rows]
-    return max((*names, 4)), max((*(len(_slots(row.node)) for row in rows), 9))
+def _shape(rows: Sequence[_Row], page: Page) -> _Shape:
+    """Give the names what the numbers leave them, and the words a line where too little is left."""
+    names = max((*(len(row.node["name"]) for row in rows), 4))
+    slots = max((*(len(_slots(row.node)) for row in rows), 10))
+    numbers = _sign(page) + 1 + slots + NUMBERS
+    room = page.room(0)
+    if room is None:
+        return _Shape(names, slots, bar=True)
+    left = room - numbers - names
+    return _Shape(
+        names=min(names, room - numbers),
+        slots=slots,
+        bar=room >= WIDE and left - BAR_WIDTH - len(GAP) >= LEAST_WORDS,
+        below=left < LEAST_WORDS,
+    )
 
 
-def _head(widths: tuple[int, int], page: Page) -> Text:
-    names, slots = widths
-    bar = f"{'':{BAR_WIDTH}}{GAP}" if _wide(page) else ""
-    numbers = f"GPUS{GAP}{'HELD/SLOTS':>{slots}}{GAP}{bar} USED"
-    words = f"{'':{_sign(page)}} {'NODE':{names}}{GAP}{numbers}"
+def _head(shape: _Shape, page: Page) -> Text:
+    bar = f"{'':{BAR_WIDTH}}{GAP}" if shape.bar else ""
+    numbers = f"GPUS{GAP}{'HELD/SLOTS':>{shape.slots}}{GAP}{bar} USED"
+    words = f"{'':{_sign(page)}} {'NODE':{shape.names}}{GAP}{numbers}"
     return page.cut(Text(words, style="bold"), page.room(0))
 
 
-def _line(row: _Row, widths: tuple[int, int], page: Page) -> Text:
-    node, (names, slots) = row.node, widths
+def _lines(row: _Row, shape: _Shape, page: Page) -> list[Text]:
+    """The line of a node; below it what is to know, where it has no room in it."""
+    line = _line(row, shape, page)
+    words = Text("; ".join(each.words for each in row.troubles), line.style)
+    if not shape.below:
+        line.append(GAP).append_text(words).rstrip()
+        return [page.cut(line, page.room(0))]
+    line.rstrip()
+    below = Text(" " * (_sign(page) + 1)).append_text(words)
+    return [line, page.cut(below, page.room(0))] if words else [line]
+
+
+def _line(row: _Row, shape: _Shape, page: Page) -> Text:
+    node = row.node
     sign, style = view.verdict(page.signs, row.rank)
-    line = Text(f"{sign:{_sign(page)}} {node['name']:{names}}", style=style)
-    line.append(f"{GAP}{len(node['gpus']):>4}{GAP}{_slots(node):>{max(slots, 10)}}{GAP}", "default")
-    if _wide(page):
+    name = page.cut(Text(node["name"]), shape.names).plain
+    line = Text(f"{sign:{_sign(page)}} {name:{shape.names}}", style=style)
+    line.append(f"{GAP}{len(node['gpus']):>4}{GAP}{_slots(node):>{shape.slots}}{GAP}", "default")
+    if shape.bar:
         bar = view.signs(_states(node), page.signs, width=BAR_WIDTH - 5)
         line.append_text(bar).append(" " * (BAR_WIDTH - len(bar)) + GAP)
-    line.append(f"{node_lines.percent(_memory(node)):>5}{GAP}", "default")
-    line.append("; ".join(each.words for each in row.troubles), style)
-    line.rstrip()
-    return page.cut(line, page.room(0))
+    return line.append(f"{node_lines.percent(_memory(node)):>5}", "default")
 
 
 def _sign(page: Page) -> int:
     return max(len(view.verdict(page.signs, rank)[0]) for rank in range(3))
-
-
-def _wide(page: Page) -> bool:
-    return page.width is None or page.width >= WIDE
 
 
 def _slots(node: Mapping[str, Any]) -> str:

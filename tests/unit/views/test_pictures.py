@@ -180,6 +180,21 @@ def test_nodes_with_problems_come_first_then_those_that_change() -> None:
     assert len(lines) < 30
 
 
+@pytest.mark.parametrize(("width", "height"), [(60, None), (80, None), (80, 20), (100, 12)])
+def test_long_names_leave_room_for_what_is_wrong(width: int, height: int | None) -> None:
+    """Clouds name nodes in fifty letters; what is to know then stands below the node's line."""
+    names = [f"ip-192-168-100-20{at}.eu-central-1.compute.internal" for at in range(9)]
+    lines = drawn(sick(names[0]), *map(state, names[1:]), width=width, height=height)
+    at = next(number for number, line in enumerate(lines) if "NODE" in line)
+    node, words, well = lines[at + 1 : at + 4]
+    assert node.startswith(f"✗ {names[0][:30]}")
+    assert node.endswith("8/32   41 %")
+    assert words.startswith("  GPU 0 lost: the GPU has fallen off the bus")
+    assert well.startswith(f"✓ {names[1][:30]}")
+    assert len(lines) <= (height or len(lines))
+    assert max(map(len, lines)) <= width
+
+
 def test_on_a_page_of_some_height_there_are_no_more_lines_than_that() -> None:
     """`--watch` never scrolls; what has no room is counted, also what is wrong."""
     lines = drawn(*(sick(f"gpu-{at:02d}") for at in range(40)), width=100, height=24)
