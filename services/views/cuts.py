@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,19 +65,61 @@ def holders(ledger: Ledger | None) -> Pods:
     return {device: tuple(sorted(pods)) for device, pods in found.items()}
 
 
-def slots(ledger: Ledger | None, inventory: Inventory | None) -> Slots:
-    """Count the slots of each device by their states; what no row is about is free."""
+def slots(
+    ledger: Ledger | None, inventory: Inventory | None, progress: Progress | None = None
+) -> Slots:
+    """Count the slots of each device by their states: together they are what the GPU's are.
+
+    The ledger names slots that somebody has, and counts the others for a whole GPU. Of these the
+    unhealthy ones are on devices that are sick, or else that the agent asks to withhold; the free
+    ones are rather on devices that nothing retires on.
+    """
     if ledger is None or inventory is None:
         return {}
-    found = {
-        share.uuid: Counter({SlotState.FREE.value: share.replicas}) for share in inventory.shares
-    }
+    found = {share.uuid: Counter[str]() for share in inventory.shares}
+    taken: Counter[tuple[str, str]] = Counter()
     for row in ledger.rows:
-        counts = found.get(device_of(row.slot))
-        if counts is not None:
-            counts[row.state.value] += 1
-            counts[SlotState.FREE.value] -= row.state is not SlotState.RETIRING
+        device = device_of(row.slot)
+        if device in found:
+            found[device][row.state.value] += 1
+            taken[device, row.resource] += row.state is not SlotState.RETIRING
+    sick, withheld = _sick(inventory), Counter(map(device_of, progress.slots if progress else ()))
+    for each in ledger.counts:
+        rooms = {
+            share.uuid: share.replicas - taken[share.uuid, share.resource]
+            for share in inventory.shares
+            if (share.gpu_uuid, share.resource) == (each.gpu_uuid, each.resource)
+        }
+        worst = sorted(rooms, key=lambda uuid: (uuid not in sick, -withheld[uuid]))
+        _spread(found, rooms, worst, SlotState.UNHEALTHY, each.counts.unhealthy)
+        best = sorted(rooms, key=lambda uuid: found[uuid][SlotState.RETIRING.value])
+        _spread(found, rooms, best, SlotState.FREE, each.counts.free)
     return {uuid: +counts for uuid, counts in found.items()}
+
+
+def _sick(inventory: Inventory) -> frozenset[str]:
+    """MIG devices that are not well themselves."""
+    return frozenset(
+        device.uuid
+        for gpu in inventory.gpus
+        for device in gpu.mig_devices
+        if not device.health.usable
+    )
+
+
+def _spread(
+    found: Mapping[str, Counter[str]],
+    rooms: dict[str, int],
+    order: Iterable[str],
+    state: SlotState,
+    count: int,
+) -> None:
+    """Give devices so many slots of a state, as far as each has room for them."""
+    for uuid in order:
+        mine = min(max(rooms[uuid], 0), count)
+        found[uuid][state.value] += mine
+        rooms[uuid] -= mine
+        count -= mine
 
 
 def change_form(intent: Intent | None, progress: Progress | None) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def node_form(state: NodeState) -> dict[str, Any]:
         "name": state.name,
         "config": _config(state.intent, state.inventory),
         "mig": cuts.change_form(state.intent, state.progress),
-        "gpus": _gpus(state.inventory, state.ledger, uses),
+        "gpus": _gpus(state, uses),
         "stale": [_stale(each) for each in state.stale],
         "resources": totals.of_node(slots, state.ledger, state.inventory, uses),
         "services": {name: heard.form() for name, heard in state.services.items()},
@@ -160,11 +160,11 @@ def _misfits(intent: Intent, inventory: Inventory | None) -> tuple[Problem, ...]
     return inventory.problems
 
 
-def _gpus(
-    inventory: Inventory | None, ledger: Ledger | None, uses: used.Uses
-) -> list[dict[str, Any]]:
+def _gpus(state: NodeState, uses: used.Uses) -> list[dict[str, Any]]:
+    inventory, ledger = state.inventory, state.ledger
     daemons = {daemon.gpu_uuid: daemon for daemon in inventory.mps} if inventory else {}
-    on = cuts.On(pods=cuts.holders(ledger), slots=cuts.slots(ledger, inventory), uses=uses)
+    slots = cuts.slots(ledger, inventory, state.progress)
+    on = cuts.On(pods=cuts.holders(ledger), slots=slots, uses=uses)
     gpus = inventory.gpus if inventory else ()
     return [
         _gpu(gpu, ledger, daemons.get(gpu.uuid))

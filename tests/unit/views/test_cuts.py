@@ -12,6 +12,7 @@ from services.views.fleet import NodeState
 from shared.contract.generation import Generation
 from shared.contract.messages import (
     ConfigState,
+    DeviceCounts,
     Drain,
     Intent,
     Inventory,
@@ -19,6 +20,7 @@ from shared.contract.messages import (
     LedgerRow,
     Phase,
     Progress,
+    SlotCounts,
     Source,
     Stamp,
     WaitedFor,
@@ -94,6 +96,11 @@ def form(gpus: tuple[Gpu, ...], shares: tuple[Share, ...] = (), **more: Any) -> 
     return dict(node)
 
 
+def counted(resource: str, **states: int) -> DeviceCounts:
+    """How many slots of the GPU are in which state."""
+    return DeviceCounts(gpu_uuid="GPU-0", resource=resource, counts=SlotCounts(**states))
+
+
 def written(gpus: tuple[Gpu, ...], **more: Any) -> list[str]:
     """What people read."""
     return [line.plain for line in node_lines.draw(form(gpus, **more), blank.page())]
@@ -132,7 +139,11 @@ def test_the_form_of_an_instance_says_where_it_stands_and_who_is_on_it() -> None
         share(f"MIG-{start}", f"nvidia.com/mig-{profile}", replicas=2)
         for start, profile in ((0, "1g.10gb"), (4, "3g.40gb"))
     )
-    ledger = Ledger(stamp=STAMP, rows=(row, grant), counts=())
+    counts = (
+        counted("nvidia.com/mig-1g.10gb", held=1, free=1),
+        counted("nvidia.com/mig-3g.40gb", granted=1, free=1),
+    )
+    ledger = Ledger(stamp=STAMP, rows=(row, grant), counts=counts)
     (found,) = form((BALANCED,), shares=shares, ledger=ledger)["gpus"]
     assert (found["mig"], found["migPending"], found["slices"]) == (True, False, 8)
     first, second, third = found["instances"]
@@ -149,6 +160,45 @@ def test_the_form_of_an_instance_says_where_it_stands_and_who_is_on_it() -> None
     }
     assert (second["health"], second["reason"]) == ("sick", "XID 94")
     assert (third["pods"], third["slots"]) == ([], {"free": 1, "granted": 1})
+
+
+@pytest.mark.parametrize(
+    ("states", "asked", "slots"),
+    [
+        pytest.param({"unhealthy": 3}, "MIG-0::0", ({"unhealthy": 2}, {"unhealthy": 1}), id="all"),
+        pytest.param({"free": 3}, "", ({"free": 2}, {"free": 1}), id="none"),
+        pytest.param(
+            {"unhealthy": 1, "free": 2}, "MIG-1::1", ({"free": 2}, {"unhealthy": 1}), id="kept"
+        ),
+        pytest.param({"unhealthy": 2, "free": 1}, "", ({"unhealthy": 2}, {"free": 1}), id="sick"),
+        pytest.param({}, "", ({}, {}), id="offered no more than a former form allows"),
+    ],
+)
+def test_slots_of_instances_are_together_what_the_gpu_counts(
+    states: dict[str, int], asked: str, slots: tuple[dict[str, int], ...]
+) -> None:
+    """What is withheld for a change, or sick, is nowhere called free."""
+    first, second = mig_gpu(0, 2).mig_devices
+    if "unhealthy" in states and not asked:
+        first = dataclasses.replace(first, health=SICK)
+    first, second = (
+        dataclasses.replace(each, uuid=f"MIG-{at}") for at, each in enumerate((first, second))
+    )
+    row = LedgerRow(
+        slot="MIG-1::0",
+        resource="nvidia.com/mig-1g.10gb",
+        gpu_uuid="GPU-0",
+        state=SlotState.HELD,
+        holder=HOLDER,
+    )
+    counts = (counted("nvidia.com/mig-1g.10gb", held=1, **states),)
+    found = form(
+        (dataclasses.replace(gpu(0), mig_devices=(first, second)),),
+        shares=tuple(share(f"MIG-{at}", "nvidia.com/mig-1g.10gb", replicas=2) for at in range(2)),
+        ledger=Ledger(stamp=STAMP, rows=(row,), counts=counts),
+        progress=Progress(stamp=STAMP, phase=Phase.HOLDING, sentence="w", slots=(asked,)),
+    )["gpus"][0]["instances"]
+    assert [each["slots"] for each in found] == [slots[0], slots[1] | {"held": 1}]
 
 
 def test_a_gpu_that_cannot_do_mig_has_no_mode() -> None:
