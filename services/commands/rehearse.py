@@ -55,7 +55,7 @@ async def rehearse(read: Sequence[Story | playing.Played], play: Play, *, json: 
     status = max(each.status for each in played)
     if json:
         forms = [each.form for each in played]
-        access.print_json(forms[0] if len(forms) == 1 else {"ok": not status, "files": forms})
+        access.print_json(forms[0] if len(read) == 1 else {"ok": not status, "files": forms})
     return status
 
 

@@ -50,6 +50,19 @@ async def test_a_wrong_file_ends_with_2_and_is_not_played(short: pathlib.Path) -
     assert 'did you mean "allocatable"?' in ended.err
 
 
+async def test_of_several_files_the_wrong_ones_are_told_as_several(short: pathlib.Path) -> None:
+    """The form depends on how many files were given, not on how many are wrong."""
+    texts = {"wrong.yaml": SMALL.replace("allocatable", "alocatable"), "right.yaml": SMALL}
+    for name, text in texts.items():
+        await asyncio.to_thread((short / name).write_text, text, encoding="utf-8")
+    files = [str(short / name) for name in texts]
+    ended = await calling.called(short, "rehearse", "-o", "json", *files)
+    assert ended.status == 2
+    assert not ended.form["ok"]
+    (only,) = ended.form["files"]
+    assert only["file"] == files[0]
+
+
 async def test_a_file_that_is_not_there_ends_with_2(short: pathlib.Path) -> None:
     """The call itself is wrong."""
     ended = await calling.called(short, "rehearse", str(short / "nothing.yaml"))
