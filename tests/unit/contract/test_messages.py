@@ -23,6 +23,7 @@ from shared.contract.messages import (
     Inventory,
     Ledger,
     LedgerRow,
+    Phase,
     Progress,
     Stamp,
 )
@@ -38,6 +39,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)  # JSON has no others
 VALUES = TEXTS | st.integers(-5, 5) | st.booleans() | FINITE
 FEW = hypothesis.settings(max_examples=15, deadline=None)
 
+st.register_type_strategy(int, NUMBERS)
 st.register_type_strategy(Generation, st.builds(Generation, NUMBERS, NUMBERS))
 st.register_type_strategy(
     Stamp,
@@ -96,6 +98,24 @@ def test_a_newer_schema_is_refused(kind: type[Any], data: st.DataObject) -> None
     )
     with pytest.raises(UnreadableError, match="update slicewire on this side"):
         codec.decode(kind, codec.encode(newer))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_newer_schema_that_says_things_otherwise_is_refused_as_newer(kind: type[Any]) -> None:
+    """Nobody is sent to look for a damaged message."""
+    body = {"stamp": {"node": "n", "writer": "w", "schema": SCHEMA + 1}, "said": "otherwise"}
+    with pytest.raises(UnreadableError, match="update slicewire on this side"):
+        codec.decode(kind, json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**4000])
+@pytest.mark.parametrize("at", ["since_ns", "until_ns", "order"])
+def test_a_number_that_no_clock_or_count_gives_is_refused(at: str, number: int) -> None:
+    """Whoever makes a time of it, or a figure of a metric, would end by it."""
+    progress = Progress(stamp=Stamp(node="n", writer="w"), phase=Phase.IDLE, sentence="")
+    body = json.loads(codec.encode(progress)) | {at: number}
+    with pytest.raises(UnreadableError, match=rf"^Progress: {at}: "):
+        codec.decode(Progress, json.dumps(body).encode())
 
 
 @pytest.mark.parametrize("data", [b"", b"no JSON", b"[]", b"{}", b'{"stamp": {"node": "x"}}'])
