@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -18,6 +19,7 @@ from shared.contract import codec, table
 from shared.contract.table import Bucket
 
 M = TypeVar("M")
+_DIGITS = re.compile("[0-9]{1,20}")
 STREAM, SUBJECT, SEQUENCE = "Nats-Stream", "Nats-Subject", "Nats-Sequence"
 
 
@@ -43,8 +45,15 @@ class Verdict(enum.Enum):
 def stored_sequence(headers: Mapping[str, str], bucket: Bucket, token: str) -> int | None:
     """The sequence under which the server stored this as our key's value, None if it did not."""
     own = headers.get(STREAM) == bucket.stream and headers.get(SUBJECT) == bucket.key(token)
-    sequence = headers.get(SEQUENCE, "")
-    return int(sequence) if own and sequence.isdecimal() else None
+    return number(headers.get(SEQUENCE, "")) if own else None
+
+
+def number(text: str) -> int | None:
+    """A sequence or a store, as the server and we write it; None for anything else.
+
+    A tombstone's store is in a header, which any writer of a key may set to anything.
+    """
+    return int(text) if _DIGITS.fullmatch(text) else None
 
 
 class Reading(Generic[M]):
@@ -85,11 +94,12 @@ class Reading(Generic[M]):
         self.mark = Mark(self.mark.store, sequence)
         return Verdict.RENEWED
 
-    def _bury(self, store: str, sequence: int) -> Verdict:
-        if not store.isdecimal():
+    def _bury(self, written: str, sequence: int) -> Verdict:
+        store = number(written)
+        if store is None:
             self.problem = f"an empty value without {table.STORE_HEADER}"
             return Verdict.UNREADABLE
-        mark = Mark(int(store), sequence)
+        mark = Mark(store, sequence)
         if mark <= self.mark:
             return Verdict.OLDER
         self.mark, self.value, self.problem, self._digest = mark, None, "", b""

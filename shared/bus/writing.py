@@ -135,4 +135,4 @@ class Keeper:
 
 def read_store(data: bytes) -> int:
     """The store in a `_store` value, 0 if it cannot be read."""
-    return int(data) if data.isdigit() else 0
+    return freshness.number(data.decode("ascii", "replace")) or 0

@@ -60,6 +60,21 @@ async def test_a_buried_node_is_gone_for_those_who_read_all_nodes(stocked: Broke
     assert answer.headers[table.STORE_HEADER] == str(stores["intent"])
 
 
+@pytest.mark.parametrize("store", ["", "-1", "²", "9" * 4000 + "9" * 301, "1 " * 9])
+async def test_a_tombstone_of_no_store_is_passed_over(stocked: Broker, store: str) -> None:
+    """A node may write one under its own key: whoever reads all nodes goes on reading them."""
+    seen = Seen()
+    async with opened(stocked, Role.CONTROLLER) as bus, administrator(stocked) as admin:
+        stores = await ensure.ensure_streams(bus)
+        reader = fleet.FleetReader(bus, HOLD, seen.value, on_gone=seen.buried)
+        async with running(reader.run()):
+            await reader.looked.wait()
+            await admin.ask(HOLD.key(TOKEN), b"", **{table.STORE_HEADER: store})
+            await admin.ask(HOLD.key(OTHER), codec.encode(hold(OTHER, "held", stores["hold"])))
+            await eventually(lambda: seen.now == {OTHER: "held"})
+    assert not seen.gone
+
+
 async def test_a_node_that_lives_writes_over_its_tombstone(stocked: Broker) -> None:
     """Its own reader keeps what it had meanwhile, and those of all nodes have it back."""
     seen, own = Seen(), Seen()
