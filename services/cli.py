@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from services.commands import catalogue
 from shared import version
+from shared.runtime import starting
 
 EPILOG = "Exit status: 0 yes, 1 no (refused, not found, not as expected), 2 the call is wrong."
 
@@ -51,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(_not_found(words) + "\n")
         return 2
     command, rest = found
+    if command in catalogue.SERVICES:
+        starting.end_when_told()
     if command not in catalogue.PEOPLE:
         return command.run(rest)
     return _for_people(command.words, lambda: command.run(rest))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from services.commands import catalogue
 from services.commands.catalogue import SERVICES
+from shared.runtime import starting
 from shared.sharing import suggest
 from shared.simulation.gpu import simulate
 
@@ -17,15 +18,15 @@ from shared.simulation.gpu import simulate
 def main(argv: Sequence[str]) -> int:
     """Run the command."""
     words = list(argv)
-    if (
-        "--" in words
-        and catalogue.find(service := words[words.index("--") + 1 :], SERVICES) is None
-    ):
-        known = [each.words for each in SERVICES]
-        typed = " ".join(service[:2])
-        hint = suggest.did_you_mean(typed, known) or f"there are {suggest.listed(known)}"
-        sys.stderr.write(f"slicewire simulate: there is no service {typed!r}: {hint}\n")
-        return 2
+    if "--" in words:
+        service = words[words.index("--") + 1 :]
+        if catalogue.find(service, SERVICES) is None:
+            known = [each.words for each in SERVICES]
+            typed = " ".join(service[:2])
+            hint = suggest.did_you_mean(typed, known) or f"there are {suggest.listed(known)}"
+            sys.stderr.write(f"slicewire simulate: there is no service {typed!r}: {hint}\n")
+            return 2
+        starting.end_when_told()
     return simulate.main(words, run_service)
 
 

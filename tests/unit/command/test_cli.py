@@ -71,6 +71,36 @@ def test_help_imports_no_client_library() -> None:
     )
 
 
+SLOW = """
+import sys, time
+from services import cli
+from services.commands import catalogue
+from shared.simulation.gpu import simulate
+def start(*_):
+    print("starting", flush=True)
+    time.sleep(60)
+catalogue.Command.run = start if sys.argv[1] != "simulate" else catalogue.Command.run
+simulate.main = start
+cli.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("words", [["allocator"], ["simulate", "--socket", "s", "--", "allocator"]])
+def test_a_service_that_is_stopped_while_it_starts_ends_with_0(words: list[str]) -> None:
+    """The kernel would keep the signal from the first process of a container."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "starting\n"
+        process.terminate()
+        _, err = process.communicate(timeout=10)
+    assert (process.returncode, err) == (0, "")
+
+
 def test_a_part_that_is_not_installed_is_named_with_its_extra(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
