@@ -104,8 +104,13 @@ def judged(gpu: Gpu, verdicts: Verdicts, before: Gpu | None, now: int) -> Gpu:
     )
 
 
+def ignored(rules: HealthRules) -> frozenset[int]:
+    """XIDs that withdraw nothing; every other one withdraws its device."""
+    return APPLICATION_XIDS.union(rules.ignore).difference(rules.fatal)
+
+
 def _is_fatal(xid: int, rules: HealthRules) -> bool:
-    return xid in rules.fatal or xid not in APPLICATION_XIDS.union(rules.ignore)
+    return xid not in ignored(rules)
 
 
 def _struck_again(former: Verdict, xid: int, now: int) -> Verdict:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from services.views import health_rules
 from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu
 from shared.domain.sharing import Offer, SharingConfig
@@ -103,6 +104,7 @@ def form(plan: Plan) -> dict[str, Any]:
         "labels": dict(plan.labels),
         "gpus": [_gpu_form(plan, board) for board in plan.boards],
         "evictions": list(plan.evictions),  # a sharing text alone never ends a pod
+        **health_rules.form(plan.config.health),
     }
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from services.views import bars, layouts, planned
+from services.views import bars, health_rules, layouts, planned
 from services.views import console as view
 from services.views.page import Page
+from shared.domain.health import HealthRules
 from shared.domain.sharing import Offer
 from shared.geometry import board as geometry
 from shared.geometry import plan as mig
@@ -35,11 +36,20 @@ def draw(plan: planned.Plan, page: Page) -> Iterator[Text]:
     yield Text("labels", style="bold")
     for name, value in plan.labels.items():
         yield Text(f"  {name}={value}")
+    yield from _health(plan.config.health, page)
     for pod in plan.evictions:
         yield Text("evicts   ", style="bold red").append(pod)
     for warning in plan.warnings:
         said = Text("warning  ", style="yellow").append(warning.sentence(), "default")
         yield from page.flow([said], 0, BELOW)
+
+
+def _health(rules: HealthRules, page: Page) -> Iterator[Text]:
+    """Say what the text's health rules mean, where it has any."""
+    for number, sentence in enumerate(health_rules.sentences(rules)):
+        if not number:
+            yield Text("health", style="bold")
+        yield from page.flow([Text(sentence)], BELOW, 2 * BELOW)
 
 
 def _offer(plan: planned.Plan, offer: Offer, page: Page) -> list[Text]:

@@ -99,6 +99,31 @@ def test_a_bare_text_on_catalogue_gpus(ask: Ask) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("rules", "health"),
+    [
+        ("{}", None),
+        ("{recoverAfter: 60s}", None),
+        (
+            "{ignore: [94, 79], fatal: [31], recoverAfter: 5m}",
+            {"ignored": [13, 43, 45, 68, 79, 94, 109], "recoverAfterSeconds": 300},
+        ),
+        (
+            "{fatal: [13, 31, 43, 45, 68, 109], recoverAfter: never}",
+            {"ignored": [], "recoverAfterSeconds": None},
+        ),
+    ],
+)
+def test_what_health_rules_mean(ask: Ask, rules: str, health: dict[str, Any] | None) -> None:
+    """Where a text has any: which XIDs withdraw nothing, and what gives a device back."""
+    _, form = ask(f"slicewire: {{health: {rules}}}", "t4")
+    found = form.get("health")
+    reset = found.pop("afterReset") if found else [140]
+    assert found == health
+    assert 140 in reset
+    assert not set(reset) & set(health["ignored"] if health else ())
+
+
 def test_a_manifest_with_instances_and_holders(ask: Ask) -> None:
     """A key is chosen, MIG devices are multiplied, holders of the old name leave room for none."""
     status, form = ask(CONFIG_MAP, "a100-80gb=2,t4", state=STATE)
