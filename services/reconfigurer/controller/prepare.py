@@ -110,6 +110,7 @@ def _prepare(view: View, attempt: Attempt) -> Next:
     began = view.now if attempt.began is None else attempt.began
     attempt = dataclasses.replace(attempt, began=began, failure=None)
     patch = components.pause(view.node, view.progress.components if view.progress else ())
+    patch |= _forget_evicted(view)
     if view.policy.cordon is not cordon.Policy.NEVER:
         patch |= cordon.take(view.node, view.wanted.stamp.generation)
     if patch:
@@ -120,6 +121,18 @@ def _prepare(view: View, attempt: Attempt) -> Next:
     if waits and view.now - began > view.policy.timeout_s:
         return _give_up(view, attempt, GivenUp.TIMEOUT, f"not within the time limit: {waits}")
     return Next(attempt=attempt, prepared=None if waits else True, waits=waits)
+
+
+def _forget_evicted(view: View) -> Patch:
+    """Drop the notes of an earlier attempt: its slots were free since, for pods of any name.
+
+    A hold that goes on into a newer generation keeps its order, and its notes.
+    """
+    ledger, progress = view.ledger, view.progress
+    goes_on = ledger is not None and progress is not None and ledger.held_order == progress.order
+    if goes_on or names.EVICTED_ANNOTATION not in view.node.annotations:
+        return NOTHING
+    return Patch(annotations={names.EVICTED_ANNOTATION: None})
 
 
 def _unready(view: View, cordoned: float) -> str:

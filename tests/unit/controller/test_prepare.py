@@ -260,6 +260,25 @@ def test_a_newer_wish_finds_the_node_prepared_by_the_older_one() -> None:
     assert made.clean
 
 
+def test_a_holder_of_the_next_attempt_may_have_the_name_of_one_that_was_evicted() -> None:
+    """A StatefulSet's pod that came back between two labels: it is in the way now, and goes."""
+    made, attempt = holding(pods=(2,))
+    attempt = changing_node.go_on(made, attempt)
+    first = made.pods[0].pod
+    assert first.ending
+    made.end(made.pods[0])
+    newer = dataclasses.replace(made.intent.stamp, generation=Generation(2, 2))
+    made.intent = dataclasses.replace(made.intent, stamp=newer, prepared_for=None)
+    made.agent()
+    made.bind()
+    again = dataclasses.replace(made.pods[0].pod, key=first.key, uid="another")
+    made.pods[0].pod = again
+    made.admit(made.pods[0], 2)
+    changing_node.settle(made, attempt, rounds=20)
+    assert made.clean
+    assert changing_node.COMES in made.devices
+
+
 @pytest.mark.parametrize(
     ("phase", "silent_s", "stage"),
     [
