@@ -100,6 +100,8 @@ class Intent:
     which only the boards can explain. `clear_health` is the operator's annotation: a text that is
     new ends the node's verdicts of XIDs. `prepared_for` and `prepared_order` are the generation and
     the order of the `Progress` whose demands are met; None while they are not, or no longer.
+    `ended` are those of its blockers, as namespace/name, that have ended and hold nothing any more:
+    before Kubernetes 1.34 the kubelet, and so the ledger, goes on naming them.
     """
 
     stamp: Stamp
@@ -114,6 +116,7 @@ class Intent:
     clear_health: str = ""
     prepared_for: Generation | None = None
     prepared_order: int = 0
+    ended: tuple[str, ...] = ()
     drain: Drain | None = None  # None: nothing to make room for
 
 

@@ -18,7 +18,7 @@ from services.reconfigurer.agent.memory import Change, Failure, Part, Reason
 from services.reconfigurer.agent.plan import Goal
 from services.reconfigurer.agent.sight import GpuSight
 from services.reconfigurer.agent.view import Decision, View
-from shared.contract.messages import Drift, Phase, Progress
+from shared.contract.messages import Drift, Intent, Phase, Progress
 from shared.domain.errors import RefusedError
 from shared.geometry.config import Wanted
 from shared.nvml.port import GpuInstance
@@ -202,13 +202,22 @@ def _make_room(view: View, change: Change) -> Decision:
         if change.prepared == change.generation:  # withdrawn: what was held is free again
             return _start(ending.without(view), change.goal)
         return _prepare(view, change)
-    held_ns = change.held_ns or view.now_ns
-    change = dataclasses.replace(change, prepared=change.generation, held_ns=held_ns)
+    change = dataclasses.replace(
+        change,
+        prepared=change.generation,
+        held_ns=change.held_ns or view.now_ns,
+        ended=_ended(change, intent) if answered and intent is not None else change.ended,
+    )
     missing = cutting.missing(view, change) or _running(view, change)
     if not missing:
         begun = dataclasses.replace(change, begun=True)
         return cutting.go_on(view, begun) or _start(ending.without(view), change.goal)
     return cutting.wait(view, change, missing)
+
+
+def _ended(change: Change, intent: Intent) -> tuple[str, ...]:
+    """Nobody can get a slot while the hold stands, so who has ended once holds none again."""
+    return tuple(sorted({*change.ended, *intent.ended}))
 
 
 def _with_slots(view: View, change: Change) -> Change:

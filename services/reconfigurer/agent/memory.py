@@ -47,7 +47,8 @@ class Change:
 
     `prepared` is the generation for which the controller has met the demands; `held_ns` is since
     when the hold is out. `begun` is set before the first write, `step` before each. `abandoned`:
-    the goal is no longer wanted, GPUs that are half cut go back.
+    the goal is no longer wanted, GPUs that are half cut go back. `ended` are pods, as
+    namespace/name, that have ended, though the ledger may name them.
     """
 
     order: int
@@ -58,6 +59,7 @@ class Change:
     traceparent: str = ""
     prepared: Generation | None = None
     held_ns: int = 0
+    ended: tuple[str, ...] = ()
     begun: bool = False
     rebooting: bool = False
     abandoned: bool = False

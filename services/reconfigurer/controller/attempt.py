@@ -114,7 +114,8 @@ class Next:
     """What to do now. The patch comes first; if the node has changed meanwhile, nothing is done.
 
     `prepared` True writes that the demands are met, False that they are no longer. `waits` says
-    for what, `blockers` for which pods and why; `rest` that nothing of ours is on the node.
+    for what, `blockers` for which pods and why; `ended` are pods that are in nobody's way any more,
+    None where nobody looked; `rest` says that nothing of ours is on the node.
     """
 
     attempt: Attempt
@@ -123,4 +124,5 @@ class Next:
     evict: tuple[Pod, ...] = ()
     waits: str = ""
     blockers: tuple[tuple[str, str], ...] = ()  # pod, why
+    ended: tuple[str, ...] | None = None
     rest: bool = False

@@ -239,6 +239,7 @@ class Drain:
             wanted,
             prepared_for=wanted.stamp.generation if prepared else None,
             prepared_order=demand.order if prepared and demand else 0,
+            ended=(),
         )
         self._fleet.intents[name] = answer
         self._outlets.publish(name, answer, step.traceparent)
@@ -249,7 +250,7 @@ class Drain:
         change.preparing = None
 
     def _show(self, name: str, view: View, step: Next) -> None:
-        """Let people see with the intent what is waited for; the agent reads nothing new in it.
+        """Let people see with the intent what is waited for, and the agent who has ended.
 
         What the agent does next goes on from the answer, however often this is said.
         """
@@ -259,8 +260,9 @@ class Drain:
         limit_s = view.policy.timeout_s
         now, now_ns = clock.loop_time(), clock.now_ns()
         found = draining.of(step, wanted.drain, limit_s=limit_s, now=now, now_ns=now_ns)
-        if found != wanted.drain:
-            shown = dataclasses.replace(wanted, drain=found)
+        ended = wanted.ended if step.ended is None else step.ended
+        if (found, ended) != (wanted.drain, wanted.ended):
+            shown = dataclasses.replace(wanted, drain=found, ended=ended)
             self._fleet.intents[name] = shown
             generation, traceparent = self._change(name).answered
             if generation != wanted.stamp.generation:

@@ -19,6 +19,7 @@ from shared.domain.slots import Holder
 
 TERMINAL = ("Succeeded", "Failed")
 DAEMON_SET = "DaemonSet"
+STATIC = "Node"  # owns what the API server shows of pods that the kubelet has from a file
 
 
 class Answer(enum.StrEnum):
@@ -49,7 +50,11 @@ class Pod:
 
     def holds(self, served: frozenset[str]) -> bool:
         """Whether it asks for something that we serve."""
-        return not self.over and bool(self.resources & served)
+        return not self.over and self.asks(served)
+
+    def asks(self, served: frozenset[str]) -> bool:
+        """Whether it asks for something that we serve, or did while it ran."""
+        return bool(self.resources & served)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,14 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """Nothing of it runs any more; the kubelet goes on naming it, before Kubernetes 1.34."""
+
+    key: str
+    why: str = "has ended"
+
+
+@dataclass(frozen=True, slots=True)
 class Refuse:
     """A policy protects it: the change fails."""
 
@@ -116,7 +129,7 @@ class Refuse:
     why: str
 
 
-Verdict = Evict | Wait | Leave | Refuse
+Verdict = Evict | Wait | Leave | Ended | Refuse
 
 
 def of(found: Mapping[str, Any]) -> Pod:
@@ -171,6 +184,8 @@ def _verdict(key: str, pod: Pod | None, rules: Rules) -> Verdict:
         return Wait(key, "is gone; the allocator has not noticed yet")
     if left := _not_the_holder(pod, rules):
         return Leave(key, left)
+    if pod.over:
+        return Ended(key)
     if pod.ending:
         return Wait(key, "is ending, within its grace period")
     refused = rules.later.get(pod.uid)
@@ -181,6 +196,8 @@ def _verdict(key: str, pod: Pod | None, rules: Rules) -> Verdict:
 
 def _by_owner(pod: Pod, rules: Rules) -> Verdict:
     """Who would bring it back, and where, decides whether it may be evicted, and when."""
+    if pod.owner == STATIC:
+        return Refuse(pod.key, "is a static pod: it goes when its file on the node does")
     if not pod.owner and rules.bare is Answer.FAIL:
         why = "has no controller that would bring it back, and drain.barePods is fail"
         return Refuse(pod.key, why)
@@ -195,8 +212,8 @@ def _by_owner(pod: Pod, rules: Rules) -> Verdict:
 def _not_the_holder(pod: Pod, rules: Rules) -> str:
     if pod.node != rules.node:
         return f"is on {pod.node or 'no node'}"
-    if not pod.holds(rules.served):
-        return "has ended or asks for nothing that is served here"
+    if not pod.asks(rules.served):
+        return "asks for nothing that is served here"
     if rules.evicted.get(pod.key, pod.uid) != pod.uid:
         return "is another pod of the name of one that was evicted"
     return ""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from services.reconfigurer.controller import capacity, components, cordon, eviction, notes
 from services.reconfigurer.controller.attempt import Attempt, Failure, Next, View
-from services.reconfigurer.controller.eviction import Evict, Refuse, Wait
+from services.reconfigurer.controller.eviction import Ended, Evict, Refuse, Wait
 from services.reconfigurer.controller.snapshot import NOTHING, Patch
 from shared.contract import names
 from shared.contract.messages import Phase
@@ -174,6 +174,7 @@ def _hold(view: View, attempt: Attempt) -> Next:
         evict=evict,
         waits=waits,
         blockers=tuple((each.key, each.why) for each in found),
+        ended=tuple(each.key for each in found if isinstance(each, Ended)),
     )
 
 

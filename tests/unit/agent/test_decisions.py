@@ -57,6 +57,45 @@ def test_a_preparation_for_an_earlier_attempt_is_none(world: World) -> None:
     assert not world.hold.recut
 
 
+def test_a_pod_that_has_ended_is_not_waited_for(world: World) -> None:
+    """The kubelet lists it on, before Kubernetes 1.34; it stays named until the first write."""
+    prepared(world)
+    assert world.intent is not None
+    world.step()
+    assert world.said is not None
+    assert world.said.phase is Phase.HOLDING
+    world.intent = dataclasses.replace(world.intent, ended=("team/other",))
+    world.step()
+    assert "in use by team/big" in world.said.sentence
+    assert [holder.pod for holder in world.said.blockers] == ["big"]
+    world.intent = dataclasses.replace(world.intent, ended=("team/big",))
+    world.pods = {}  # its process is gone, the ledger's row is not
+    world.step()
+    assert len(world.gpus[0].instances) == 7
+
+
+def test_who_has_ended_is_known_to_a_newer_generation_of_a_change_that_has_begun(
+    world: World,
+) -> None:
+    """It is on disk: a new leader says nothing of it while the agent works."""
+    prepared(world)
+    assert world.intent is not None
+    world.intent = dataclasses.replace(world.intent, ended=("team/big",))
+    world.pods = {}
+    world.crash = lambda where: where == "before destroy 2g.20gb at 2"
+    with pytest.raises(CrashedError):
+        world.step()
+    world.crash = lambda _where: False
+    world.want_again()
+    world.step()
+    assert world.ledger is not None
+    world.ledger = dataclasses.replace(
+        world.ledger, held_for=world.generation, held_order=world.hold.order
+    )
+    world.step()
+    assert len(world.gpus[0].instances) == 7
+
+
 def test_a_ledger_that_answers_an_earlier_hold_proves_nothing(world: World) -> None:
     """Same generation, and it shows nobody: it was written before this hold was taken in."""
     prepared(world)

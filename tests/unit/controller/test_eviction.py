@@ -10,6 +10,7 @@ import pytest
 from services.reconfigurer.controller import eviction
 from services.reconfigurer.controller.eviction import (
     Answer,
+    Ended,
     Evict,
     Later,
     Leave,
@@ -70,14 +71,29 @@ def test_u069_only_those_that_block_are_looked_at() -> None:
     [
         pytest.param(changed(node="gpu-b"), id="on another node"),
         pytest.param(changed(node=""), id="not bound"),
-        pytest.param(changed(phase="Succeeded"), id="ended well"),
-        pytest.param(changed(phase="Failed"), id="ended badly"),
         pytest.param(changed(resources=frozenset()), id="asks for no device"),
         pytest.param(changed(resources=frozenset({"x.com/nic"})), id="asks for another's device"),
     ],
 )
 def test_what_cannot_be_the_holder_is_left(pod: Pod) -> None:
     assert isinstance(verdict(pod), Leave)
+
+
+@pytest.mark.parametrize("phase", eviction.TERMINAL)
+def test_a_holder_that_has_ended_is_told_as_one(phase: str) -> None:
+    """Before Kubernetes 1.34 the kubelet goes on listing it: nothing of it runs, nothing to do."""
+    assert isinstance(verdict(changed(phase=phase)), Ended)
+    assert isinstance(verdict(changed(phase=phase, ending=True)), Ended), "a finalizer keeps it"
+    assert isinstance(verdict(changed(phase=phase, node="gpu-b")), Leave)
+    assert isinstance(verdict(changed(phase=phase, resources=frozenset())), Leave)
+
+
+def test_a_static_pod_fails_the_change() -> None:
+    """An eviction takes only its mirror, and the kubelet makes that anew."""
+    found = verdict(changed(owner="Node"))
+    assert isinstance(found, Refuse)
+    assert "static pod" in found.why
+    assert isinstance(verdict(changed(owner="Node", phase="Failed")), Ended)
 
 
 def test_a_pod_that_is_gone_or_ending_is_waited_for() -> None:

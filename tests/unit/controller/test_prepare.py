@@ -229,6 +229,17 @@ def test_protected_pods_fail_the_change_at_once(owner: str, policy: Policy) -> N
     assert step.prepared is False
 
 
+def test_holders_that_have_ended_are_told_to_the_agent() -> None:
+    """It must not wait for them; whoever runs still is evicted, and waited for."""
+    made, attempt = holding()
+    over, runs = made.pods
+    over.pod = dataclasses.replace(over.pod, phase="Succeeded")
+    step = prepare.decide(made.view(), attempt)
+    assert step.ended == (over.pod.key,)
+    assert step.evict == (runs.pod,)
+    assert prepare.decide(made.view(), Attempt()).ended == step.ended, "a successor says so too"
+
+
 def test_an_answer_to_an_older_attempt_is_none_to_this_one() -> None:
     """The agent has begun again under the same generation."""
     made, attempt = holding()
