@@ -63,10 +63,14 @@ class Drift(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigPolicy:
-    """What the agent may do by itself. A reboot happens once for each wanted state."""
+    """What the agent may do by itself. A reboot happens once for each wanted state.
+
+    `drain_ns` is how long the controller waits for pods in the way; the agent gives up later only.
+    """
 
     reboot: bool = False
     drift: Drift = Drift.REPAIR
+    drain_ns: int = 300_000_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,8 @@ def test_values_become_settings() -> None:
         "controller": {"leaseSeconds": 3},
     }
     found = loaded(given)
-    assert found.mig_policy == MigPolicy(reboot=True, drift=Drift.REPAIR)
+    policy = MigPolicy(reboot=True, drift=Drift.REPAIR, drain_ns=5_000_000_000)
+    assert found.mig_policy == policy
     assert found.mig_default == "all-balanced"
     assert found.drain == Policy(
         cordon=cordon.Policy.WHOLE,

@@ -15,11 +15,12 @@ from services.reconfigurer.agent.ending import decision
 from services.reconfigurer.agent.memory import Change, Memory, Part, Reason
 from services.reconfigurer.agent.plan import GpuPlan
 from services.reconfigurer.agent.sight import GpuSight
-from services.reconfigurer.agent.view import Apply, Decision, Outcome, Reboot, View
+from services.reconfigurer.agent.view import SECOND, Apply, Decision, Outcome, Reboot, View
 from shared.contract.messages import LedgerRow, Phase, Progress
 from shared.geometry import why
 from shared.geometry.config import Wanted
 
+MARGIN_NS = 300 * SECOND  # for a controller that has another leader meanwhile
 TO_FORMER, TO_EMPTY, GIVEN_UP = 2, 3, 4  # failures of a GPU from which on these hold
 
 
@@ -65,7 +66,7 @@ def _has_ended(row: LedgerRow, change: Change) -> bool:
 
 def wait(view: View, change: Change, lacking: str) -> Decision:
     """Wait for what is lacking while the hold is out, but not for ever."""
-    until = change.held_ns + view.limits.hold_ns
+    until = change.held_ns + _longest_ns(view)
     if view.now_ns >= until:
         sentence = f"{lacking}, and the time for it is over"
         view = dataclasses.replace(view, memory=_with(view.memory, change))
@@ -81,6 +82,12 @@ def wait(view: View, change: Change, lacking: str) -> Decision:
         until_ns=until,
     )
     return decision(view, _with(view.memory, change), said, wake_ns=until)
+
+
+def _longest_ns(view: View) -> int:
+    """The agent's own limit, but longer than the controller waits: that one knows the pods."""
+    drain_ns = view.intent.mig_policy.drain_ns if view.intent else 0
+    return max(view.limits.hold_ns, drain_ns + MARGIN_NS)
 
 
 def abandoned(change: Change, view: View) -> Change:

@@ -28,7 +28,10 @@ class AgentSettings(settings.NodeBusSettings):
         default=60.0, gt=0, description="seconds after which a GPU that does not answer is silent"
     )
     hold_limit_s: float = Field(
-        default=1800.0, gt=0, description="seconds after which slots that stay in use are given up"
+        default=1800.0,
+        gt=0,
+        description="seconds after which slots that stay in use are given up; five minutes more"
+        " than the controller waits, if that is later",
     )
     retry_first_s: float = Field(
         default=30.0, gt=0, description="seconds before a layout that failed is tried again"

@@ -193,7 +193,11 @@ class ControllerSettings(bus_settings.BusSettings):
     @property
     def mig_policy(self) -> MigPolicy:
         """What agents may do by themselves."""
-        return MigPolicy(reboot=self.mig_reboot, drift=self.mig_drift)
+        return MigPolicy(
+            reboot=self.mig_reboot,
+            drift=self.mig_drift,
+            drain_ns=int(self.drain_timeout_seconds * 1e9),
+        )
 
     @property
     def drain(self) -> Policy:

@@ -201,6 +201,22 @@ def test_pods_that_do_not_go_end_the_attempt(world: World) -> None:
     assert world.play().phase is Phase.SUCCESS
 
 
+def test_pods_are_waited_for_as_long_as_the_policy_says(world: World) -> None:
+    """The agent's own limit is for a controller that does not say when it gives up."""
+    world.policy = MigPolicy(drain_ns=7200 * SECOND)
+    world.want_again()
+    world.advertise()
+    prepared(world)
+    world.step()
+    world.now_ns += 7200 * SECOND
+    world.step()
+    assert world.said is not None
+    assert world.said.phase is Phase.HOLDING
+    world.now_ns += world.limits.hold_ns
+    world.step()
+    assert world.said.reason == Reason.HOLD_TIMEOUT
+
+
 def test_a_gpu_that_cannot_be_brought_back_stays_withheld(world: World) -> None:
     """Neither as wanted nor as before: what stays is served, nothing else of it is."""
     world.pods = {}
