@@ -48,6 +48,7 @@ CONFIG_NOT_FOUND = "ConfigNotFound"
 CONFIG_NOT_SELECTED = "ConfigNotSelected"
 MIG_CONFIG_APPLIED = "MigConfigApplied"
 MIG_CONFIG_FAILED = "MigConfigFailed"
+MIG_REFUSED = "Refused"  # nobody could make the layout, and nobody was disturbed for it
 POD_EVICTED = "EvictedForMigChange"
 CAPACITY_DRIFT = "CapacityDrift"
 GPU_UNHEALTHY = "GpuUnhealthy"

@@ -10,6 +10,7 @@ import enum
 from dataclasses import dataclass
 
 from services.reconfigurer.agent.plan import Goal, GpuPlan
+from shared.contract import names
 from shared.contract.generation import Generation
 from shared.geometry.config import Wanted
 from shared.nvml.clients import Client
@@ -20,7 +21,7 @@ UNKNOWN_BOOT = "unknown"
 class Reason(enum.StrEnum):
     """Why something is not as it is wanted, in the one word that states and Events show."""
 
-    REFUSED = "Refused"  # nobody could make it so
+    REFUSED = names.MIG_REFUSED
     IN_USE = "InUse"  # somebody outside Kubernetes has the GPU
     HOLD_TIMEOUT = "HoldTimeout"  # pods did not go, or a service did not answer
     REBOOT_REQUIRED = "RebootRequired"

@@ -110,11 +110,13 @@ class Changes:
     def _stage(self, name: str, wanted: Intent, now: float) -> Stage:
         change, node = self.of(name, now), self._fleet.nodes[name]
         generation = wanted.stamp.generation
-        if change.failed == generation or outcome.told(node, State.FAILED, generation):
+        received = self._fleet.progress.get(name)
+        refused = outcome.refused(wanted, received.value if received else None)
+        told = outcome.told(node, State.FAILED, generation) and not refused
+        if told or change.failed == generation:
             return Stage.FAILED
         if prepare.marked(node.annotations) or change.attempt.goes_on:
             return Stage.BEGUN
-        received = self._fleet.progress.get(name)
         if received is None or received.value.stamp.generation != generation:
             return Stage.SETTLED
         phase = received.value.phase
@@ -137,8 +139,9 @@ class Changes:
         former = self._fleet.outcomes.get(name)
         if former and outcome.goes_on(former, found, wanted):
             return former
-        if found and found.state is State.FAILED and not wanted.mig_problems:
-            change.failed = found.generation
+        if found and found.state is State.FAILED:
+            if failure or not outcome.refused(wanted, progress):
+                change.failed = found.generation
         elif found and found.state is State.SUCCESS:
             change.failed = None
         return found

@@ -135,6 +135,14 @@ def goes_on(former: Outcome, found: Outcome | None, wanted: Intent) -> bool:
     )
 
 
+def refused(wanted: Intent, progress: Progress | None) -> bool:
+    """Whether nobody has been disturbed for a layout that fails: it cannot be."""
+    newest = progress is not None and progress.stamp.generation == wanted.stamp.generation
+    if progress is not None and newest and progress.phase is Phase.FAILED:
+        return progress.reason == names.MIG_REFUSED
+    return bool(wanted.mig_problems)
+
+
 def told(node: nodes.Node, state: State, generation: Generation) -> bool:
     """Whether the node's labels say this state of this generation."""
     noted = node.annotations.get(names.MIG_GENERATION_ANNOTATION)

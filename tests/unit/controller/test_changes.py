@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from services.reconfigurer.controller import fleet, nodes, texts
 from services.reconfigurer.controller.attempt import Attempt, Policy
 from services.reconfigurer.controller.changes import Changes
@@ -12,6 +14,7 @@ from shared.bus.state import Received
 from shared.contract import names
 from shared.contract.generation import Generation
 from shared.contract.messages import Phase, Progress
+from shared.domain.errors import Problem
 from tests.support import hardware
 
 NEWEST = Generation(2, 1)
@@ -31,10 +34,14 @@ def view(limit: str = "1", *, layout: str = "all-balanced") -> tuple[fleet.Fleet
     return known, Changes(known, Policy(max_unavailable=limit))
 
 
-def say(known: fleet.Fleet, name: str, phase: Phase, order: int = 1) -> None:
+def say(known: fleet.Fleet, name: str, phase: Phase, order: int = 1, *, reason: str = "") -> None:
     """What a node's agent says."""
     progress = Progress(
-        stamp=hardware.stamp(NEWEST, name), phase=phase, sentence=phase, order=order
+        stamp=hardware.stamp(NEWEST, name),
+        phase=phase,
+        reason=reason,
+        sentence=phase,
+        order=order,
     )
     known.progress[name] = Received(progress, "", order)
 
@@ -88,6 +95,39 @@ def test_a_new_leader_knows_failed_nodes_by_their_labels() -> None:
         name="gpu-c", annotations={names.CORDON_ANNOTATION: str(NEWEST)}
     )
     assert due(changes) == ["gpu-c"]
+
+
+@pytest.mark.parametrize("new_leader", [False, True])
+@pytest.mark.parametrize("by", ["the controller", "the agent"])
+def test_a_node_whose_layout_is_refused_holds_up_no_other(by: str, new_leader: bool) -> None:
+    """A label with a typo, or a default on a board without MIG: nobody is disturbed there."""
+    known, changes = view()
+    if by == "the agent":
+        say(known, "gpu-a", Phase.FAILED, reason=names.MIG_REFUSED)
+    else:
+        wrong = (Problem(names.MIG_CONFIG_LABEL, 0, 0, "there is no MIG layout typo"),)
+        known.intents["gpu-a"] = dataclasses.replace(known.intents["gpu-a"], mig_problems=wrong)
+        say(known, "gpu-a", Phase.SUCCESS)
+    found = changes.outcome("gpu-a", 0.0)
+    assert found
+    assert found.state is State.FAILED
+    changes.of("gpu-a", 0.0).differs = ""
+    if new_leader:
+        known.nodes["gpu-a"] = nodes.Node(
+            name="gpu-a",
+            labels={names.MIG_STATE_LABEL: State.FAILED},
+            annotations={names.MIG_GENERATION_ANNOTATION: str(NEWEST)},
+        )
+    assert due(changes) == ["gpu-b"]
+
+
+def test_a_layout_that_failed_keeps_its_place_under_a_label_with_a_typo() -> None:
+    """It is tried again there all the same, and somebody is evicted for it each time."""
+    known, changes = view()
+    wrong = (Problem(names.MIG_CONFIG_LABEL, 0, 0, "there is no MIG layout typo"),)
+    known.intents["gpu-a"] = dataclasses.replace(known.intents["gpu-a"], mig_problems=wrong)
+    settle(known, changes, "gpu-a", Phase.FAILED)
+    assert due(changes) == []
 
 
 def test_a_part_of_the_nodes_counts_those_with_a_layout() -> None:
