@@ -34,7 +34,7 @@ from shared.contract.messages import (
     Source,
 )
 from shared.domain import slots
-from shared.domain.gpu import Gpu, MigMode
+from shared.domain.gpu import HEALTHY, Gpu, Health, HealthState, MigMode
 from shared.domain.sharing import UNSHARED, Share, SourceKind
 from shared.domain.slots import Holder, SlotState
 from shared.geometry.config import Row
@@ -63,6 +63,7 @@ class SimGpu:
     sticky: bool = False
     busy_clients: tuple[Client, ...] = ()
     lost: bool = False
+    listed: bool = True  # a process that begins after a GPU was lost does not see it at all
     writes: list[str] = field(default_factory=list)
 
     @property
@@ -72,7 +73,12 @@ class SimGpu:
     @property
     def gpu(self) -> Gpu:
         mode = MigMode(current=self.on, pending=self.pending)
-        whole = dataclasses.replace(hardware.gpu(self.index, self.uuid), mig_mode=mode)
+        lost = Health(state=HealthState.LOST, reason="it is lost")
+        whole = dataclasses.replace(
+            hardware.gpu(self.index, self.uuid),
+            mig_mode=mode,
+            health=lost if self.lost else HEALTHY,
+        )
         (like,) = hardware.mig_gpu(self.index, 1).mig_devices
         parts = tuple(
             dataclasses.replace(like, uuid=device, profile=each.profile, start=each.start)
@@ -155,6 +161,7 @@ class World:
                 trouble="it is lost" if each.lost else "",
             )
             for each in self.gpus
+            if each.listed
         )
 
     def _processes(self, gpu: SimGpu) -> tuple[GpuProcess, ...]:

@@ -40,19 +40,29 @@ COMPONENTS = tuple(
 
 def decide(view: View) -> Decision:
     """Say what comes next."""
-    if view.intent is None:
+    intent = view.intent
+    if intent is None:
         return Decision(memory=view.memory)
+    if view.seen is not None:
+        told = view.inventory.gpus if view.inventory else ()
+        seen = sights.with_lost(view.seen, told, view.memory.boards)
+        memory = dataclasses.replace(view.memory, boards=sights.boards(seen))
+        view = dataclasses.replace(view, seen=seen, memory=memory)
+    return _decide(view, intent)
+
+
+def _decide(view: View, intent: Intent) -> Decision:
     idle = Progress(
         stamp=view.stamp,
         phase=Phase.IDLE,
-        sentence=progress.nothing_to_do(view.intent, view.inventory),
+        sentence=progress.nothing_to_do(intent, view.inventory),
     )
     if view.seen is None:
         return _blind(view, idle)
-    if not view.intent.mig_config:
+    if not intent.mig_config:
         return _unwanted(view, idle)
     try:
-        goal = plan.goal_of(view.intent, view.seen)
+        goal = plan.goal_of(intent, view.seen)
     except RefusedError as refused:
         said = Progress(
             stamp=view.stamp, phase=Phase.FAILED, reason=Reason.REFUSED, sentence=str(refused)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from services.reconfigurer.agent.plan import Goal, GpuPlan
 from shared.contract import names
 from shared.contract.generation import Generation
+from shared.contract.messages import Cuttable
 from shared.geometry.config import Wanted
 from shared.nvml.clients import Client
 
@@ -118,7 +119,8 @@ class Memory:
 
     `settled` is the goal that was reached last, `rebooted` are those that a boot was spent on.
     `order` is that of the newest attempt. `unshown` are UUIDs of GPUs that a change has cut and the
-    inventory may not show yet: what it still offers of them is not there any more.
+    inventory may not show yet: what it still offers of them is not there any more. `boards` are
+    those of all GPUs, also of one that is lost before the next process can see it.
     """
 
     boot_id: str = UNKNOWN_BOOT
@@ -129,6 +131,7 @@ class Memory:
     rebooted: tuple[Goal, ...] = ()
     order: int = 0
     unshown: tuple[str, ...] = ()
+    boards: tuple[Cuttable, ...] = ()
 
 
 def resumed(memory: Memory, boot_id: str) -> Memory:
@@ -137,7 +140,9 @@ def resumed(memory: Memory, boot_id: str) -> Memory:
     Instances do not survive a boot, so neither does a change, nor what was reached or failed.
     """
     if not memory.boot_id == boot_id != UNKNOWN_BOOT:
-        return Memory(boot_id=boot_id, rebooted=memory.rebooted, order=memory.order)
+        return Memory(
+            boot_id=boot_id, rebooted=memory.rebooted, order=memory.order, boards=memory.boards
+        )
     failure = memory.failure
     if failure is not None and failure.retry_ns is not None:
         failure = dataclasses.replace(failure, retry_ns=0)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shared.contract.messages import Cuttable
-from shared.domain.gpu import Gpu
+from shared.domain.gpu import Gpu, MigDevice
 from shared.geometry.board import Board, Instance
 from shared.geometry.config import Wanted
 from shared.nvml.port import GpuInstance, GpuProcess
@@ -68,6 +68,42 @@ def is_as(sight: GpuSight, wanted: Wanted) -> bool:
     """Whether a GPU is what it is wanted to be, with nothing pending and nothing in parts."""
     in_parts = any(not each.whole for each in sight.instances)
     return not sight.pending and not in_parts and layout_of(sight) == wanted
+
+
+def with_lost(
+    seen: Iterable[GpuSight], told: Iterable[Gpu], known: Iterable[Cuttable]
+) -> tuple[GpuSight, ...]:
+    """Add the GPUs that were lost before this process could see them, as they were last known.
+
+    Args:
+        seen: what NVML shows.
+        told: GPUs of the inventory, whose writer has seen them before.
+        known: what GPUs could be cut into when they were seen.
+    """
+    there = {each.uuid: each for each in seen}
+    of = {uuid: each.board for each in known for uuid in each.gpus}
+    lost = [gpu for gpu in told if gpu.uuid not in there and not gpu.health.usable]
+    added = [
+        GpuSight(
+            gpu=gpu,
+            board=of.get(gpu.uuid),
+            instances=tuple(map(_instance, gpu.mig_devices)),
+            trouble=gpu.health.reason,
+        )
+        for gpu in lost
+    ]
+    return tuple(sorted((*there.values(), *added), key=lambda each: each.gpu.index))
+
+
+def _instance(device: MigDevice) -> GpuInstance:
+    return GpuInstance(
+        id=device.gpu_instance,
+        profile=device.profile,
+        start=device.start,
+        size=device.size,
+        devices=(device.uuid,),
+        whole=True,
+    )
 
 
 def boards(seen: Iterable[GpuSight]) -> tuple[Cuttable, ...]:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from services.reconfigurer.agent.memory import Reason
+from services.reconfigurer.agent.memory import Reason, resumed
 from shared.contract.messages import MigPolicy, Phase
 from shared.nvml.clients import Client
 from tests.support.mig_world import SECOND, CrashedError, World
@@ -285,6 +285,30 @@ def test_a_lost_gpu_does_not_keep_the_others(world: World) -> None:
     assert len(world.gpus[1].instances) == 2
     assert not world.gpus[0].writes
     world.gpus[0].lost = False
+    assert world.play().phase is Phase.SUCCESS
+
+
+def test_a_gpu_that_was_lost_before_the_agent_began_is_not_as_it_is_wanted(world: World) -> None:
+    """NVML does not list it to a new process; the inventory still tells of it."""
+    world.step()
+    world.gpus[0].lost = True
+    world.gpus[0].listed = False
+    world.want("wanted", SEVEN, {"3g.40gb": 2})
+    world.memory = resumed(world.memory, world.memory.boot_id)
+    said = world.play()
+    assert (said.phase, said.reason) == (Phase.FAILED, Reason.GPU_UNAVAILABLE)
+    assert "GPU 0" in said.sentence
+    assert len(world.gpus[1].instances) == 2
+    world.gpus[0].lost, world.gpus[0].listed = False, True
+    assert world.play().phase is Phase.SUCCESS
+
+
+def test_a_lost_gpu_that_was_as_it_is_wanted_is_believed_to_be(world: World) -> None:
+    """By the inventory, as by the process that saw it last."""
+    world.step()
+    world.gpus[0].lost = True
+    world.gpus[0].listed = False
+    world.want("wanted", {"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1})
     assert world.play().phase is Phase.SUCCESS
 
 
