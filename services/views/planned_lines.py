@@ -14,6 +14,7 @@ from shared.domain.health import HealthRules
 from shared.domain.sharing import Offer
 from shared.geometry import board as geometry
 from shared.geometry import plan as mig
+from shared.sharing import labels
 
 BELOW = 2  # indent of what belongs to a GPU
 BEFORE = "before  "
@@ -34,7 +35,7 @@ def draw(plan: planned.Plan, page: Page) -> Iterator[Text]:
             if offer.gpu_uuid == gpu.uuid:
                 yield from page.flow(_offer(plan, offer, page), BELOW, 2 * BELOW)
     yield Text("labels", style="bold")
-    for name, value in plan.labels.items():
+    for name, value in labels.of_sharing(plan.labels).items():
         yield Text(f"  {name}={value}")
     yield from _health(plan.config.health, page)
     for pod in plan.evictions:

@@ -1,4 +1,4 @@
-"""The labels of GPU Feature Discovery that speak of sharing, from one inventory.
+"""The labels of GPU Feature Discovery, those of sharing first, from one inventory.
 
 Named and valued as GPU Feature Discovery does, with two choices of ours: a node with several
 models is described by its first whole GPU by index (there the last one wins, in no fixed order),
@@ -8,16 +8,19 @@ and the product is cut to what a label value may hold.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from shared.domain.gpu import Gpu, MigDevice
 from shared.domain.sharing import GPU_RESOURCE, MigStrategy, Share, Strategy
-from shared.sharing import hardware
+from shared.sharing import features, hardware
 
 MIXED_MODELS = "slicewire.io/gpu.mixed-models"
 MIG_STRATEGY = "nvidia.com/mig.strategy"
 SUFFIXES = ("product", "count", "replicas", "sharing-strategy", "memory")
-_OF_PARTS = re.compile(rf"nvidia\.com/mig-[^/]+\.({'|'.join(SUFFIXES)})")
+_OF_PARTS = re.compile(
+    rf"nvidia\.com/mig-[^/]+\.({'|'.join((*SUFFIXES, *features.PART_SUFFIXES))})"
+)
+_OF_SHARING = tuple(f".{suffix}" for suffix in SUFFIXES)
 _LONGEST = 63
 _STRIPPED = re.compile(r"[^A-Za-z0-9\-_. ]")
 
@@ -25,15 +28,17 @@ _STRIPPED = re.compile(r"[^A-Za-z0-9\-_. ]")
 def labels(
     gpus: tuple[Gpu, ...], shares: tuple[Share, ...], strategy: MigStrategy
 ) -> dict[str, str]:
-    """Return product, count, replicas, sharing-strategy and memory (MiB); nothing without GPUs.
+    """Return product, count, replicas, sharing-strategy, memory (MiB), and what `features` tell.
 
-    A node with several models carries `MIXED_MODELS` besides, one with a MIG strategy its name;
-    under mixed each MIG resource is described under its own name in the same way.
+    Nothing without GPUs. A node with several models carries `MIXED_MODELS` besides, one with a MIG
+    strategy its name; under mixed each MIG resource is described under its own name in the same
+    way.
     """
     if not gpus:
         return {}
     several = len({gpu.model for gpu in gpus}) > 1
     found = _described(gpus, shares, strategy) | ({MIXED_MODELS: "true"} if several else {})
+    found |= features.of_node(gpus, shares, strategy)
     if strategy is MigStrategy.NONE:
         return found
     return found | {MIG_STRATEGY: strategy.value} | _parts(gpus, shares, strategy)
@@ -43,7 +48,16 @@ def ours(present: Iterable[str]) -> frozenset[str]:
     """Name the labels that a node may have by `labels`, and of these all that tell of MIG parts."""
     fixed = (f"{GPU_RESOURCE}.{suffix}" for suffix in SUFFIXES)
     parts = (label for label in present if _OF_PARTS.fullmatch(label))
-    return frozenset((*fixed, MIXED_MODELS, MIG_STRATEGY, *parts))
+    return features.NAMES.union(fixed, (MIXED_MODELS, MIG_STRATEGY), parts)
+
+
+def of_sharing(found: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that say how GPUs are shared, without those of `features`."""
+    return {
+        label: value
+        for label, value in found.items()
+        if label in (MIXED_MODELS, MIG_STRATEGY) or label.endswith(_OF_SHARING)
+    }
 
 
 def product(*parts: str) -> str:
@@ -74,7 +88,8 @@ def _single(gpus: tuple[Gpu, ...], shares: tuple[Share, ...]) -> dict[str, str]:
     devices: list[MigDevice] = [device for gpu in gpus for device in gpu.mig_devices]
     share = _foremost(shares, [device.uuid for device in devices])
     name = product(model, "MIG", devices[0].profile)
-    return _shared(name, len(devices), share, devices[0].memory_mib)
+    shown = _shared(name, len(devices), share, devices[0].memory_mib)
+    return shown | features.of_part(GPU_RESOURCE, devices[0])
 
 
 def _parts(
@@ -92,6 +107,7 @@ def _parts(
         share = _foremost(shares, [mig.uuid for _, mig in devices])
         name = product(gpu.model, "MIG", first.profile)
         found |= _shared(name, len(devices), share, first.memory_mib, resource=resource)
+        found |= features.of_part(resource, first)
     return found
 
 

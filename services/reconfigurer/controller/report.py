@@ -24,7 +24,7 @@ from services.reconfigurer.controller import (
 from services.reconfigurer.controller.outcome import State
 from shared.contract import names
 from shared.contract.messages import Inventory, Ledger, Phase
-from shared.sharing import labels
+from shared.sharing import features, labels
 from shared.telemetry import catalogue, spans
 
 MOST_NAMED = 3  # labels in a span
@@ -119,6 +119,8 @@ class Report:
         if generation != wanted.stamp.generation:
             return nodes.Wanted()  # it answers an older wish
         shown = labels.labels(inventory.gpus, inventory.shares, wanted.sharing.mig_strategy)
+        if shown:
+            shown |= features.versions(inventory.driver_version, inventory.cuda_version)
         return nodes.Wanted(
             labels=shown | dict.fromkeys(labels.ours(node.labels) - shown.keys()),
             annotations={names.LABELS_GENERATION_ANNOTATION: str(generation)},

@@ -77,6 +77,11 @@ def test_a_bare_text_on_catalogue_gpus(ask: Ask) -> None:
                 "nvidia.com/gpu.replicas": "2",
                 "nvidia.com/gpu.sharing-strategy": "time-slicing",
                 "nvidia.com/gpu.memory": "15360",
+                "nvidia.com/gpu.family": "turing",
+                "nvidia.com/gpu.compute.major": "7",
+                "nvidia.com/gpu.compute.minor": "5",
+                "nvidia.com/mig.capable": "false",
+                "nvidia.com/mps.capable": "false",
             },
             "gpus": [
                 {

@@ -80,6 +80,14 @@ def test_labels_and_their_generation_are_one_wish() -> None:
     assert wish.annotations == {names.LABELS_GENERATION_ANNOTATION: str(NEWEST)}
 
 
+def test_the_versions_of_driver_and_cuda_are_labels_too() -> None:
+    """Pods that select nodes by them find these nodes as they did by GPU Feature Discovery."""
+    on = stage()
+    on.reporting.inventory_seen(NODE, inventory(), "")
+    assert on.labels()["nvidia.com/cuda.driver-version.full"] == "580.95.05"
+    assert on.labels()["nvidia.com/cuda.runtime-version.full"] == "13.0"
+
+
 def test_an_inventory_that_answers_an_older_intent_labels_nothing() -> None:
     """Its labels would speak of slots that are about to change."""
     on = stage()

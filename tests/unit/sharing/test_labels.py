@@ -1,4 +1,4 @@
-"""The five labels that speak of sharing, as GPU Feature Discovery writes them."""
+"""The labels of a node, as GPU Feature Discovery writes them."""
 
 from __future__ import annotations
 
@@ -126,6 +126,9 @@ def test_under_mixed_each_mig_resource_is_described_under_its_name() -> None:
         f"{prefix}replicas": "3",
         f"{prefix}sharing-strategy": "time-slicing",
         f"{prefix}memory": "9728",
+        f"{prefix}multiprocessors": "14",
+        f"{prefix}slices.gi": "1",
+        f"{prefix}slices.ci": "1",
     }
     assert (found["nvidia.com/gpu.count"], found["nvidia.com/gpu.replicas"]) == ("2", "1")
     assert found[labels.MIG_STRATEGY] == "mixed"
@@ -145,9 +148,10 @@ def test_a_mig_strategy_is_named_where_there_is_one(text: str, strategy: str | N
 def test_labels_of_parts_that_are_gone_are_ours_and_others_are_not() -> None:
     """So they can be taken away, and nobody else's are."""
     gone = "nvidia.com/mig-3g.40gb.count"
-    others = {"nvidia.com/mig.config", "nvidia.com/mig.config.state", "nvidia.com/mig.capable"}
-    found = labels.ours({gone, "nvidia.com/mig-3g.40gb.engines.copy", *others})
-    assert gone in found
+    others = {"nvidia.com/mig.config", "nvidia.com/mig.config.state", "nvidia.com/gpu.machine"}
+    size = "nvidia.com/mig-1g.10gb.me.slices.gi"
+    found = labels.ours({gone, size, "nvidia.com/mig-3g.40gb.engines.copy", *others})
+    assert {gone, size} <= found
     assert labels.MIXED_MODELS in found
     assert not found & others
     assert "nvidia.com/mig-3g.40gb.engines.copy" not in found
