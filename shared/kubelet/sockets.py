@@ -128,12 +128,25 @@ async def channel(path: str | pathlib.Path) -> AsyncIterator[client.Channel]:
     The connection is made by the first call; give each call its own `timeout=`. Calls raise one of
     `UNREACHABLE`, or GRPCError with the peer's answer.
     """
-    connection = client.Channel(path=str(path))
+    connection = _Channel(path=str(path))
     with _cancels_taken_back():
         try:
             yield connection
         finally:
             connection.close()
+
+
+class _Channel(client.Channel):
+    """grpclib's channel, for which a peer that is gone before the first write is unreachable.
+
+    Its own makes a stream of such a connection, and ends with an AttributeError.
+    """
+
+    async def __connect__(self) -> H2Protocol:
+        protocol = await super().__connect__()
+        if not self._connected:
+            raise exceptions.StreamTerminatedError("Connection lost")
+        return protocol
 
 
 @contextlib.contextmanager

@@ -104,6 +104,29 @@ async def test_a_call_past_its_deadline_and_a_path_nobody_serves_count_as_unreac
             await register(path, timeout=0.05)
 
 
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_peer_that_goes_at_any_moment_counts_as_unreachable(
+    turns: int, tmp_path: pathlib.Path
+) -> None:
+    """However many turns of the loop a call has had: just connected, about to write, waiting."""
+    path = tmp_path / "s.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        async with asyncio.TaskGroup() as tasks:
+            call = tasks.create_task(_unreachable(path))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            listening.close()
+    assert call.result()
+
+
+async def _unreachable(path: pathlib.Path) -> bool:
+    with pytest.raises(sockets.UNREACHABLE):
+        await register(path)
+    return True
+
+
 async def test_a_call_that_failed_leaves_no_cancellation_behind(tmp_path: pathlib.Path) -> None:
     """Else a later time limit of the caller would be taken for a cancellation from outside."""
     path = tmp_path / "s.sock"
