@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-demo: setup ## play the story on an embedded cluster, under a minute
+demo: setup ## play the story on an embedded cluster, under a minute once it is set up
 	$(BIN)/slicewire demo
 
 test: setup ## unit, property, integration and end-to-end tests

@@ -96,11 +96,16 @@ async def play(
         _log_to(cluster)
         narrator.up(clock.loop_time() - began, len(list(cluster.processes)))
         narrator.warn(cluster.troubles)
-        outcome = await engine.play(story, Embedded(cluster), narrator.tell)
+        logs = f"logs of all services: {cluster.folder}/logs"
+        try:
+            outcome = await engine.play(story, Embedded(cluster), narrator.tell)
+        except asyncio.CancelledError:
+            narrator.warn([f"stopped; {logs}"])
+            raise
         narrator.end(outcome, len(story.steps))
         cluster.keep = not outcome.ok
         if cluster.keep:
-            narrator.warn([*cluster.ended_badly(), f"logs of all services: {cluster.folder}/logs"])
+            narrator.warn([*cluster.ended_badly(), logs])
         if keep:
             console.print(_how_to_talk(cluster))
             with contextlib.suppress(asyncio.CancelledError):  # a Ctrl-C is how it is to end

@@ -89,8 +89,9 @@ async def test_a_rehearsal_that_is_stopped_ends_everything(
             break
     for number in numbers:
         process.send_signal(number)
-    await process.communicate()
+    told, _ = await process.communicate()
     assert process.returncode == 1
+    assert b"stopped; logs of all services" in told
     assert calling.left_running(short) == []
 
 
