@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import yaml
+
 from services.commands import catalogue
 from services.reconfigurer.controller import values
 from services.reconfigurer.controller.kube import AGENT
@@ -30,6 +32,18 @@ def test_every_command_on_the_page_is_one_of_ours() -> None:
     assert len(typed) >= 3
     for words in (*typed, *named):
         assert catalogue.find(words) is not None, words
+
+
+def test_rights_on_the_page_are_those_of_the_chart() -> None:
+    """Of the controller on the whole cluster, which somebody has to approve."""
+    rbac = (CHART / "templates" / "rbac.yaml").read_text(encoding="utf-8")
+    plain = re.sub(r"^ *\{\{.*\}\}\n", "", rbac, flags=re.M)
+    roles = yaml.safe_load_all(re.sub(r"\{\{.*?\}\}", "x", plain))
+    (role,) = (each for each in roles if each["kind"] == "ClusterRole")
+    row = re.findall(r"^\| `slicewire-controller`.*", PAGE, re.M)[0]
+    for rule in role["rules"]:
+        (resource,) = rule["resources"]
+        assert f"{resource}: {', '.join(rule['verbs'])};" in row
 
 
 def test_names_on_the_page_are_those_of_a_release_called_slicewire() -> None:
