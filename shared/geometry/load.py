@@ -19,8 +19,10 @@ from shared.sharing.findings import Findings
 
 _TOP = ("version", "mig-configs")
 _ROW = ("device-filter", "devices", "mig-enabled", "mig-devices")
+_OPTIONAL = ("device-filter", "mig-devices")
 _PCI_ID = re.compile(r"0[xX][0-9a-fA-F]{8}")
 _FILTER = 'a PCI id in quotes, like "0x20B210DE", or a list of them'
+_NO_FILTER = "leave device-filter out"
 _EXAMPLE = "write - {devices: all, mig-enabled: true, mig-devices: {1g.10gb: 7}}"
 
 
@@ -72,7 +74,11 @@ def _rows(field: Field) -> tuple[Row, ...]:
 
 
 def _row(item: Field) -> Row | None:
-    fields = _keys(item, _ROW)
+    fields = {
+        key: value
+        for key, value in _keys(item, _ROW).items()
+        if not (key in _OPTIONAL and value.is_null)  # as if it were left out, also to mig-parted
+    }
     if not isinstance(item.node, tree.Mapping):
         return None
     missing = [key for key in ("devices", "mig-enabled") if key not in fields]
@@ -124,7 +130,7 @@ def _filters(field: Field) -> tuple[int, ...]:
     if isinstance(field.node, tree.Sequence):
         items = field.items(_FILTER) or ()
         if not items:
-            field.report(f"the list is empty, accepted is {_FILTER}", "leave device-filter out")
+            field.report(f"the list is empty, accepted is {_FILTER}", _NO_FILTER)
         read = [_filter(item) for item in items]
     else:
         read = [_filter(field)]
@@ -150,6 +156,8 @@ def _written(field: Field) -> str:
 
 
 def _filter_hint(text: str) -> str:
+    if not text:
+        return _NO_FILTER
     if _PCI_ID.fullmatch(text):
         return f'quote it: write "{text}"'
     digits = re.fullmatch(r"(?:0[xX])?([0-9a-fA-F]{4})", text)

@@ -74,22 +74,22 @@ def spelling(text: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the one of as many slices whose attributes and memory are nearest, "" if none is.
+    """Return the one that is nearest in slices, then in attributes, then in memory, "" if none is.
 
     Who writes 1g.5gb for a GPU of twice the memory means 1g.10gb.
     """
     wanted = parse(name)
-    parsed = [(each, found) for each in known if (found := parse(each)) is not None]
-    alike = [(each, found) for each, found in parsed if wanted and found.slices == wanted.slices]
-    if wanted is None or not alike:
+    if wanted is None:
         return ""
 
-    def distance(pair: tuple[str, ProfileName]) -> tuple[bool, int, str]:
+    def distance(pair: tuple[str, ProfileName]) -> tuple[int, bool, int, str]:
         each, found = pair
         other = (found.plus, found.minus) != (wanted.plus, wanted.minus)
-        return other, abs(found.memory_gb - wanted.memory_gb), each
+        slices, memory = found.slices - wanted.slices, found.memory_gb - wanted.memory_gb
+        return abs(slices), other, abs(memory), each
 
-    return min(alike, key=distance)[0]
+    parsed = ((each, found) for each in known if (found := parse(each)) is not None)
+    return min(parsed, key=distance, default=("",))[0]
 
 
 def memory_gb(memory_mib: int, of_mib: int) -> int:

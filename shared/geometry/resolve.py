@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -94,15 +94,11 @@ def _refuse_name(
             Place(), "mig-configs", message, f"the node has {suggest.listed(map(str, gpus))}"
         )
     known = tuple(dict.fromkeys((*config.names, *builtin.names(boards))))
-    hint = _did_you_mean(builtin.nearest(name, boards), name, known)
+    near = builtin.nearest(name, boards)
+    hint = f'did you mean "{near}"?' if near else suggest.did_you_mean(name, known)
     message = f"there is no MIG config {suggest.shorten(name)}"
     listing = f"{hint} there are {suggest.listed(known)}".strip()
     findings.stop(Place(), "mig-configs", message, listing)
-
-
-def _did_you_mean(near: str, name: str, known: Collection[str]) -> str:
-    """Suggest what is near by its meaning, else what is near by its letters."""
-    return f'did you mean "{near}"?' if near else suggest.did_you_mean(name, known)
 
 
 def _wanted(config: GeometryConfig, name: str, gpu: Target, findings: Findings) -> Wanted | None:
@@ -136,7 +132,7 @@ def _name(share: Share, row: Row, gpu: Target, board: Board, findings: Findings)
     parsed = profiles.parse(share.profile)
     if found is None:
         known = [profile.name for profile in board.profiles]
-        hint = _did_you_mean(profiles.nearest(share.profile, known), share.profile, known)
+        hint = f'did you mean "{profiles.nearest(share.profile, known)}"?'
         message = f"{gpu} has no profile {share.profile}, it has {suggest.listed(known)}"
         findings.add(share.place, path, message, hint)
         return ""

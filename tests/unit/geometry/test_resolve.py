@@ -228,6 +228,7 @@ def test_mode_on_a_gpu_without_mig_is_refused() -> None:
         pytest.param("1g.24gb", "1g.20gb", id="more memory for one slice"),
         pytest.param("7g.141gb", "7g.80gb", id="of an H200"),
         pytest.param("6g.80gb", "7g.80gb", id="no such width"),
+        pytest.param("9g.10gb", "7g.80gb", id="wider than any"),
     ],
 )
 def test_a_profile_of_another_model_is_told_its_like(written: str, meant: str) -> None:

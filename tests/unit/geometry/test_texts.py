@@ -48,6 +48,8 @@ ACCEPTED = [
     ("devices-negative", devices("[-1]")),
     ("mode-without-instances", profiles("{}")),
     ("off-with-empty-devices", one(f"{OFF}, mig-devices: {{}}")),
+    ("off-with-nothing-under-devices", one(f"{OFF}, mig-devices: ")),
+    ("nothing-as-a-filter", filters("null")),
     ("plain-profile", profiles("{1g.5gb: 7}")),
     ("media", profiles("{1g.10gb+me: 1}")),
     ("no-media", profiles("{1g.24gb-me: 3}")),
@@ -73,6 +75,13 @@ def test_what_mig_parted_accepts_is_accepted(text: str) -> None:
 # id, text, path, a part of the sentence with its suggestion
 REFUSED = [
     ("version-missing", one(OFF, version="# v1"), "", "version is missing (write version: v1)"),
+    ("on-with-nothing-under-devices", profiles(""), "mig-configs.any[0]", "mig-devices is missing"),
+    (
+        "filter-empty",
+        filters("''"),
+        "mig-configs.any[0].device-filter",
+        "(leave device-filter out)",
+    ),
     ("version-2", one(OFF, version="version: v2"), "version", "accepted: v1"),
     ("devices-number", devices("7"), "mig-configs.any[0].devices", "(write [7])"),
     ("devices-quoted-number", devices('"0"'), "mig-configs.any[0].devices", "(write [0])"),
@@ -165,7 +174,12 @@ REFUSED = [
         "mig-configs.any[0].device-filter",
         'write "0x20B710DE"',
     ),
-    ("filter-empty", filters("[]"), "mig-configs.any[0].device-filter", "leave device-filter out"),
+    (
+        "filter-empty-text",
+        filters("[]"),
+        "mig-configs.any[0].device-filter",
+        "leave device-filter out",
+    ),
     ("no-names", "version: v1\nmig-configs: {}\n", "mig-configs", "the mapping is empty"),
     ("no-names-null", "version: v1\nmig-configs:\n", "mig-configs", "found nothing"),
     ("no-rows", "version: v1\nmig-configs: {a: []}\n", "mig-configs.a", "the list is empty"),
