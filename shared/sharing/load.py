@@ -94,7 +94,8 @@ def _sharing(fields: Mapping[str, Field], findings: Findings) -> tuple[Strategy,
     sharing = fields.get("sharing")
     if sharing is None or sharing.is_null:
         return Strategy.NONE, entries.Section()
-    sections = sharing.mapping("sharing")
+    named = sharing.mapping("sharing")
+    sections = {name: section for name, section in named.items() if not section.is_null} or named
     read = {name: entries.read(section) for name, section in sections.items()}
     if len(sections) > 1:
         first, second = sorted(sections.values(), key=_key_order)

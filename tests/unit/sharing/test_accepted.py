@@ -64,6 +64,7 @@ CASES: list[tuple[str, str, tuple[SharedResource, ...]]] = [
             SharedResource(name="nvidia.com/mig-2g.10gb", replicas=2),
         ),
     ),
+    ("mps-left-empty", ANY + "  mps:\n", (gpu(4),)),
     ("F05-inner-text", texts.gpu("replicas: 5"), (gpu(5),)),
     (
         "F07-both-switches-off",
@@ -168,6 +169,12 @@ def test_requests_above_one_fail_by_default_under_mps_only(
     opposite = str(not fails).lower()
     text = f"sharing: {{{section}: {{failRequestsGreaterThanOne: {opposite}, {resources}}}}}"
     assert load.load(text).fail_requests_greater_than_one is not fails
+
+
+def test_time_slicing_left_empty_leaves_mps() -> None:
+    """As the other way round."""
+    config = load.load(ANY.replace("timeSlicing:", "timeSlicing:\n  mps:"))
+    assert (config.strategy, config.resources) == (Strategy.MPS, (gpu(4),))
 
 
 def test_several_slots_of_mps_clients_come_with_a_word() -> None:
