@@ -47,6 +47,7 @@ class Changes:
         self._policy = policy
         self._by_node: dict[str, Change] = {}
         self._allowed: frozenset[str] = frozenset()
+        self.queued: frozenset[str] = frozenset()  # those that `due` has found to wait for others
 
     def of(self, name: str, now: float) -> Change:
         """One node's; it begins with the first question."""
@@ -79,10 +80,22 @@ class Changes:
 
     def due(self, now: float) -> Iterator[str]:
         """Say which nodes have to be looked at and are not, after deciding who may start."""
-        self._allowed = rollout.may_start(self._stages(now), self._policy.max_unavailable)
+        stages = self._stages(now)
+        self._allowed = rollout.may_start(stages, self._policy.max_unavailable)
+        waiting = {name for name, stage in stages.items() if stage is Stage.WAITING}
+        self.queued = frozenset(waiting - self._allowed)
         for name in self._fleet.intents:
             if not self.of(name, now).followed and self.needed(name, now):
                 yield name
+
+    @property
+    def in_line(self) -> str:
+        """Why a node waits; the same for all and for long, so that each is told once."""
+        limit = self._policy.max_unavailable
+        return (
+            f"waits for its turn: mig.maxUnavailable is {limit}, and nodes that change or have"
+            " failed count"
+        )
 
     def needed(self, name: str, now: float) -> bool:
         """Whether a node has to be looked at now."""
@@ -136,6 +149,8 @@ class Changes:
         failure = attempt.failure if attempt.generation == wanted.stamp.generation else None
         waited = now - change.succeeded_at if change.succeeded_at is not None else 0.0
         found = outcome.of(wanted, progress, failure, change.differs, waited)
+        if found and name in self.queued:
+            found = outcome.in_line(found, self.in_line)
         former = self._fleet.outcomes.get(name)
         if former and outcome.goes_on(former, found, wanted):
             return former

@@ -31,7 +31,7 @@ from services.reconfigurer.controller.eviction import Later, Pod
 from services.reconfigurer.controller.outcome import Outcome
 from services.reconfigurer.controller.prepare import Stage
 from shared.bus.state import Received
-from shared.contract import names
+from shared.contract import messages, names
 from shared.contract.messages import Intent, Progress
 from shared.runtime import clock
 from shared.telemetry import spans
@@ -117,10 +117,23 @@ class Drain:
                 for name in list(self._changes.due(clock.loop_time())):
                     self._change(name).followed = True
                     tasks.create_task(self._follow(name), name=f"change {name}")
+                for name in self._changes.queued:
+                    self._tell_to_wait(name)
                 await clock.sleep(SOON_S)  # a fleet that speaks at once is gone through once
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
                         await self._woken.wait()
+
+    def _tell_to_wait(self, name: str) -> None:
+        """Let people see that a node waits for others; nothing is said again."""
+        wanted, received = self._fleet.intents[name], self._fleet.progress.get(name)
+        sentence = self._changes.in_line
+        if received is None or (wanted.drain and wanted.drain.sentence == sentence):
+            return
+        self._publish(
+            name, wanted, messages.Drain(sentence=sentence, since_ns=received.value.since_ns)
+        )
+        self.reconsider(name)
 
     async def _follow(self, name: str) -> None:
         """Look at a node until nothing is to be done there."""
@@ -262,12 +275,15 @@ class Drain:
         found = draining.of(step, wanted.drain, limit_s=limit_s, now=now, now_ns=now_ns)
         ended = wanted.ended if step.ended is None else step.ended
         if (found, ended) != (wanted.drain, wanted.ended):
-            shown = dataclasses.replace(wanted, drain=found, ended=ended)
-            self._fleet.intents[name] = shown
-            generation, traceparent = self._change(name).answered
-            if generation != wanted.stamp.generation:
-                traceparent = self._traceparent(name)
-            self._outlets.publish(name, shown, traceparent)
+            self._publish(name, dataclasses.replace(wanted, ended=ended), found)
+
+    def _publish(self, name: str, wanted: Intent, found: messages.Drain | None) -> None:
+        shown = dataclasses.replace(wanted, drain=found)
+        self._fleet.intents[name] = shown
+        generation, traceparent = self._change(name).answered
+        if generation != wanted.stamp.generation:
+            traceparent = self._traceparent(name)
+        self._outlets.publish(name, shown, traceparent)
 
     def _tell(self, name: str, found: Outcome) -> None:
         """Tell of an end in an Event."""

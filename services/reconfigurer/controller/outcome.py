@@ -6,6 +6,7 @@ scheduler would count on what is not there.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ class Going(enum.StrEnum):
     """One word for where a change is that has not ended; a failure's is the agent's or ours."""
 
     WAITING = "Waiting"  # for the agent
+    QUEUED = "Queued"  # other nodes change
     PREPARING = "Preparing"
     DRAINING = "Draining"
     APPLYING = "Applying"
@@ -133,6 +135,13 @@ def goes_on(former: Outcome, found: Outcome | None, wanted: Intent) -> bool:
         and found is not None
         and found.reason in {Going.WAITING, Going.REPORTING}
     )
+
+
+def in_line(found: Outcome, sentence: str) -> Outcome:
+    """What is said of a node that is ready to be prepared while it has to wait for others."""
+    if found.reason != Going.PREPARING:
+        return found
+    return dataclasses.replace(found, reason=Going.QUEUED, sentence=sentence)
 
 
 def refused(wanted: Intent, progress: Progress | None) -> bool:

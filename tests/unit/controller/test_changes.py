@@ -9,7 +9,7 @@ import pytest
 from services.reconfigurer.controller import fleet, nodes, texts
 from services.reconfigurer.controller.attempt import Attempt, Policy
 from services.reconfigurer.controller.changes import Changes
-from services.reconfigurer.controller.outcome import State
+from services.reconfigurer.controller.outcome import Going, State
 from shared.bus.state import Received
 from shared.contract import names
 from shared.contract.generation import Generation
@@ -79,6 +79,22 @@ def test_a_failed_node_keeps_its_place_also_while_it_tries_again() -> None:
     assert due(changes) == []
     say(known, "gpu-a", Phase.PREPARE, order=2)
     assert due(changes) == ["gpu-a"]
+
+
+def test_a_node_that_waits_for_others_says_so() -> None:
+    """And not that it is being prepared; once it may, that is what it says."""
+    known, changes = view()
+    first = changes.outcome("gpu-b", 0.0)
+    assert first
+    assert first.reason == Going.PREPARING, "nobody has counted yet"
+    due(changes)
+    waits = changes.outcome("gpu-b", 0.0)
+    assert waits
+    assert (waits.state, waits.reason) == (State.PENDING, Going.QUEUED)
+    assert "mig.maxUnavailable is 1" in waits.sentence
+    settle(known, changes, "gpu-a", Phase.SUCCESS)
+    due(changes)
+    assert changes.outcome("gpu-b", 0.0) == first
 
 
 def test_a_new_leader_knows_failed_nodes_by_their_labels() -> None:
