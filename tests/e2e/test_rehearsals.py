@@ -95,6 +95,21 @@ async def test_a_rehearsal_that_is_stopped_ends_everything(
     assert calling.left_running(short) == []
 
 
+async def test_a_start_that_is_broken_off_leaves_nothing(short: pathlib.Path) -> None:
+    """No process, and no folder that nobody has been told of."""
+    story = short / "story.yaml"
+    await asyncio.to_thread(story.write_text, SMALL, encoding="utf-8")
+    process = await calling.started(short, "rehearse", str(story))
+    assert process.stdout is not None
+    while not await asyncio.to_thread(calling.left_lying, short):  # the bus has its files
+        assert process.returncode is None
+    process.send_signal(signal.SIGINT)
+    told, _ = await process.communicate()
+    assert process.returncode == 1, told
+    assert calling.left_running(short) == []
+    assert calling.left_lying(short) == []
+
+
 OTHER_NUMBERS = (
     ("gpus: [a100-80gb, a100-80gb]", "gpus: [l40s, l40s, l40s]"),
     ("gpus: [t4]", "gpus: [a10]"),

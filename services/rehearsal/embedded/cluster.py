@@ -103,15 +103,20 @@ async def opened(story: Story, targets: pathlib.Path | None = None) -> AsyncIter
     """Start the cluster that a story needs; the block begins when every service has spoken.
 
     A service that does not come up is told in `troubles` and left to the story to show. The
-    folder with logs is removed only after `keep` was set to False. Where the services show their
-    metrics is written to the file `targets`; without one they show none.
+    folder with logs is removed after `keep` was set to False, or a start that was broken off.
+    Where the services show their metrics is written to the file `targets`; without one they show
+    none.
     """
     folder = await asyncio.to_thread(_make_folder)
     keep = True
     try:
         async with contextlib.AsyncExitStack() as stack:
-            cluster = await _started(story, folder, stack, Targets(NAMESPACE, targets))
-            await _ready(cluster)
+            try:
+                cluster = await _started(story, folder, stack, Targets(NAMESPACE, targets))
+                await _ready(cluster)
+            except asyncio.CancelledError:
+                keep = False  # nobody knows of it yet
+                raise
             yield cluster
             keep = cluster.keep
     finally:
