@@ -7,6 +7,7 @@ has reported, so that the caller goes on and one refusal tells all.
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TypeVar
 
 from shared.domain.errors import Place
 from shared.sharing import homes, scalars, suggest, tree
-from shared.sharing.findings import Findings
+from shared.sharing.findings import Findings, Hint
 
 E = TypeVar("E", bound=enum.StrEnum)
 
@@ -33,11 +34,11 @@ class Field:
         """Where the value stands."""
         return self.node.place
 
-    def report(self, message: str, suggestion: str = "") -> None:
+    def report(self, message: str, suggestion: Hint = "") -> None:
         """Note a mistake in this value."""
         self.findings.add(self.place, self.path, message, suggestion)
 
-    def report_key(self, message: str, suggestion: str = "") -> None:
+    def report_key(self, message: str, suggestion: Hint = "") -> None:
         """Note that this value should not stand here at all."""
         self.findings.add(self.key_place, self.path, message, suggestion)
 
@@ -58,7 +59,8 @@ class Field:
                 found[name] = value
             else:
                 message = f'unknown key "{suggest.shorten(name)}", accepted here:'
-                value.report_key(f"{message} {suggest.listed(known)}", hint(name))
+                search = functools.partial(hint, name)
+                value.report_key(f"{message} {suggest.listed(known)}", search)
         return found
 
     def entries(self, what: str) -> dict[str, Field]:
@@ -124,7 +126,8 @@ class Field:
         value = self._value()
         if isinstance(value, str) and value in options:
             return value
-        hint = suggest.did_you_mean(value, options) if isinstance(value, str) else ""
+        near = functools.partial(suggest.did_you_mean, str(value), options)
+        hint = near if isinstance(value, str) else ""
         self.report(f"found {self.found()}, accepted: {suggest.listed(options)}", hint)
         return None
 

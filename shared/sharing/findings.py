@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from shared.domain.errors import Place, Problem, RefusedError
 
 _MOST = 100  # problems in one refusal: it must fit an Event and a person's patience
+
+# What to write instead; one that takes a search is searched for only where it is shown, for a file
+# of another kind may hold ten thousand mistakes.
+Hint = str | Callable[[], str]
 
 
 @dataclass(slots=True)
@@ -16,10 +22,14 @@ class Findings:
 
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    _searches: dict[int, Callable[[], str]] = field(default_factory=dict)  # by number of problem
 
-    def add(self, place: Place, path: str, message: str, suggestion: str = "") -> None:
+    def add(self, place: Place, path: str, message: str, suggestion: Hint = "") -> None:
         """Note a mistake and go on reading."""
-        self.problems.append(Problem(path, place.line, place.column, message, suggestion))
+        said = suggestion if isinstance(suggestion, str) else ""
+        if not isinstance(suggestion, str):
+            self._searches[len(self.problems)] = suggestion
+        self.problems.append(Problem(path, place.line, place.column, message, said))
 
     def warn(self, place: Place, path: str, message: str, suggestion: str = "") -> None:
         """Note something that the writer should know although it is accepted."""
@@ -36,9 +46,18 @@ class Findings:
             raise RefusedError(self._in_reading_order())
 
     def _in_reading_order(self) -> tuple[Problem, ...]:
-        found = sorted(self.problems, key=lambda problem: (problem.line, problem.column))
-        if len(found) > _MOST:
-            last = found[_MOST - 1]
-            rest = f"and {len(found) - _MOST} more problems that are not listed"
-            found = [*found[:_MOST], Problem("", last.line, last.column, rest)]
+        numbers = sorted(range(len(self.problems)), key=self._place)
+        found = [self._explained(number) for number in numbers[:_MOST]]
+        if len(numbers) > _MOST:
+            last = found[-1]
+            rest = f"and {len(numbers) - _MOST} more problems that are not listed"
+            found.append(Problem("", last.line, last.column, rest))
         return tuple(found)
+
+    def _place(self, number: int) -> tuple[int, int]:
+        problem = self.problems[number]
+        return problem.line, problem.column
+
+    def _explained(self, number: int) -> Problem:
+        problem, search = self.problems[number], self._searches.get(number)
+        return problem if search is None else dataclasses.replace(problem, suggestion=search())

@@ -72,7 +72,10 @@ def shorten(text: str) -> str:
     What nobody sees is spelled out: a text from a web page may hold no-break spaces.
     """
     head = text[: _LONGEST + 1]
-    line = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in head)
+    if head.isprintable():
+        line = head
+    else:
+        line = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in head)
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 

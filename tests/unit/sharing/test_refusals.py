@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
-from shared.domain.errors import Problem
-from shared.sharing import tree
+from shared.domain.errors import Place, Problem, RefusedError
+from shared.sharing import findings, tree
 from tests.unit.sharing import texts
 
 ENTRY = "sharing.timeSlicing.resources[0]"
@@ -493,6 +495,23 @@ def test_a_refusal_stays_readable_however_many_mistakes_there_are() -> None:
     problems = texts.refused("\n".join(f"k{number}: 1" for number in range(300)))
     assert len(problems) == 101
     assert problems[-1].message == "and 200 more problems that are not listed"
+
+
+def test_what_was_meant_is_searched_only_for_mistakes_that_are_shown() -> None:
+    """A file of another kind may hold ten thousand, and the controller waits for the answer."""
+    found = findings.Findings()
+    searched: list[int] = []
+
+    def search(line: int) -> str:
+        searched.append(line)
+        return f"is {line}"
+
+    for line in range(300, 0, -1):
+        found.add(Place(line, 1), "", "odd", functools.partial(search, line))
+    with pytest.raises(RefusedError) as caught:
+        found.settle()
+    assert sorted(searched) == list(range(1, 101))
+    assert [problem.suggestion for problem in caught.value.problems[:2]] == ["is 1", "is 2"]
 
 
 def test_long_values_are_quoted_short() -> None:
