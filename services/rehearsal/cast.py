@@ -47,6 +47,7 @@ def node(spot: Spot) -> Node:
         labels=worn,
         kubelet=_kubelet(kubelet),
         stale_scheduler=STALE in kubelet and kubelet[STALE].truth(),
+        place=spot.place,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shared.domain.errors import Place
 from shared.sharing import fields, findings, scalars, suggest, tree
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
@@ -29,9 +30,9 @@ class Spot:
         return cls(fields.Field("", node, found, node.place))
 
     @property
-    def line(self) -> int:
+    def place(self) -> Place:
         """Where the value begins."""
-        return self.field.place.line
+        return self.field.place
 
     @property
     def is_null(self) -> bool:

@@ -105,7 +105,8 @@ class Reader:
         action = readers[kind](parts[kind])
         name = self._name(parts.get("as"))
         self.marks |= {kind, name} - {""}
-        return Step(line=spot.line, kind=kind, action=action, name=name)
+        at = spot.place
+        return Step(line=at.line, column=at.column, kind=kind, action=action, name=name)
 
     def end(self) -> None:
         """Refuse what a step has counted on and none has brought."""

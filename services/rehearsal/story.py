@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from shared.domain.errors import Place
 from shared.simulation.kube.kubelet.switches import Switches
 
 DEFAULT_WITHIN_S = 10.0
@@ -309,6 +310,7 @@ class Step:
     kind: str
     action: Action
     name: str = ""  # `as`
+    column: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,6 +322,7 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
     kubelet: Switches = field(default_factory=Switches)
     stale_scheduler: bool = False
+    place: Place = field(default=Place(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

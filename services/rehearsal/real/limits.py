@@ -54,22 +54,24 @@ def checked(story: Story) -> Story:
 
 def problems(story: Story) -> tuple[Problem, ...]:
     """Everything that cannot be played, in the story's order; empty for a story that can."""
-    nodes = [problem for node in story.nodes for problem in _of_node(node)]
+    nodes = [
+        Problem(f"nodes[{number}].{key}", node.place.line, node.place.column, sentence, ELSEWHERE)
+        for number, node in enumerate(story.nodes)
+        for key, sentence in _of_node(node)
+    ]
     steps = [
-        Problem(step.kind, step.line, 1, sentence, ELSEWHERE)
-        for step in story.steps
+        Problem(f"steps[{number}].{step.kind}", step.line, step.column, sentence, ELSEWHERE)
+        for number, step in enumerate(story.steps)
         for sentence in _of_step(step)
     ]
     return (*nodes, *steps)
 
 
-def _of_node(node: Node) -> Iterator[Problem]:
-    path = f"nodes.{node.name}"
+def _of_node(node: Node) -> Iterator[tuple[str, str]]:
     if node.kubelet != Switches() or node.stale_scheduler:
-        yield Problem(f"{path}.kubelet", 0, 0, "a real kubelet has no such switches", ELSEWHERE)
+        yield "kubelet", "a real kubelet has no such switches"
     if any(not isinstance(gpu, str) and set(gpu) - {"model"} for gpu in node.gpus):
-        message = "of a real node's GPUs only the model can be asked for"
-        yield Problem(f"{path}.gpus", 0, 0, message, ELSEWHERE)
+        yield "gpus", "of a real node's GPUs only the model can be asked for"
 
 
 def _of_step(step: Step) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pathlib
+import re
 import ssl
 from typing import Any
 
@@ -45,7 +46,8 @@ def test_what_only_the_embedded_cluster_plays_is_refused_with_its_line(
     with pytest.raises(RefusedError) as refused:
         limits.checked(story(steps))
     (problem,) = refused.value.problems
-    assert (problem.line, problem.suggestion) == (3, limits.ELSEWHERE)
+    assert (problem.line, problem.column, problem.suggestion) == (3, 5, limits.ELSEWHERE)
+    assert re.fullmatch(r"steps\[0\]\.[a-z]+", problem.path)
     assert says in problem.message
 
 
@@ -61,6 +63,8 @@ def test_nodes_that_no_real_one_can_be_are_refused(node: str, says: str) -> None
     """Nobody makes the GPUs of a real node, or its kubelet late."""
     read = story("  - wait: 1s\n", f"nodes: [{node}]\n")
     (problem,) = limits.problems(read)
+    assert (problem.line, problem.column) == (1, 9)
+    assert re.fullmatch(r"nodes\[0\]\.(kubelet|gpus)", problem.path)
     assert says in problem.message
 
 
