@@ -77,6 +77,7 @@ class Desk:
         }
         error = UNANSWERED
         try:
+            grant.refuse_twice(resource, containers)
             answers = tuple(
                 grant.answer(resource, ids, slots, rules, self._on_host) for ids in containers
             )

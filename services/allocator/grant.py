@@ -6,6 +6,7 @@ under MPS the folders through which a client and its daemon meet. `plugin` write
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -70,6 +71,20 @@ def answer(
         envs[MPS_PIPE] = pipe
         folders = ((pipe, on_host(pipe)), ("/dev/shm", on_host(f"{mps.ROOT}/{mps.SHM}")))  # noqa: S108  # the client's
     return Answer(envs=envs, nodes=_nodes(devices, on_host), folders=folders)
+
+
+def refuse_twice(resource: str, containers: Sequence[Sequence[str]]) -> None:
+    """Raise InvalidRequestError if one request names a slot for two containers, or twice for one.
+
+    A kubelet does not; who does would put two containers on a slot that counts as one.
+    """
+    named = Counter(slot_id for ids in containers for slot_id in ids)
+    twice = [slot_id for slot_id, times in named.items() if times > 1]
+    if twice:
+        raise InvalidRequestError(
+            f"{resource}: one request names slot {twice[0]} {named[twice[0]]} times; a slot is one"
+            " container's, delete the pod so that it is placed again"
+        )
 
 
 def _refuse_unknown(resource: str, ids: Sequence[str], slots: Mapping[str, Slot]) -> None:

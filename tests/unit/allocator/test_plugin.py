@@ -242,6 +242,20 @@ async def test_a_refusal_is_a_status_a_fact_a_span_and_a_line(
         assert not service.keeper.state.grants
 
 
+@pytest.mark.parametrize(
+    "wanted", [[["GPU-a::0"], ["GPU-a::0"]], [["GPU-a::0", "GPU-a::0"]]], ids=["two", "one"]
+)
+async def test_a_slot_is_not_granted_twice_in_one_request(
+    tmp_path: pathlib.Path, wanted: list[list[str]]
+) -> None:
+    """Nothing of the request is granted then."""
+    config = slots.time_sliced(2)
+    async with serving(tmp_path, slots.inventory(config, A)) as (service, stub):
+        with pytest.raises(GRPCError, match="names slot GPU-a::0 2 times"):
+            await stub.Allocate(request(["GPU-a::1"], *wanted))
+        assert not service.keeper.state.grants
+
+
 async def test_a_call_that_is_broken_off_is_no_grant_in_its_span(tmp_path: pathlib.Path) -> None:
     """It was being written down; whether it counts, the kubelet's next list says."""
     service = Service(tmp_path)
