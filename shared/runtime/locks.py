@@ -19,6 +19,10 @@ log = logging.getLogger(__name__)
 POLL_S = 0.05  # flock has no asynchronous wait; a look costs one system call
 
 
+class LockError(Exception):
+    """The lock's file cannot be made; the text names it, with the system's reason."""
+
+
 class ServingLock:
     """`async with ServingLock(path):` holds the lock; entering waits until it is free."""
 
@@ -27,7 +31,11 @@ class ServingLock:
         self._file: int | None = None
 
     async def acquire(self) -> None:
-        """Wait until this process holds the lock. Cancelling the wait leaves nothing open."""
+        """Wait until this process holds the lock. Cancelling the wait leaves nothing open.
+
+        Raises:
+            LockError: the folder cannot be made or written in.
+        """
         file = await asyncio.to_thread(_open, self._path)
         try:
             if not _try_lock(file):
@@ -101,8 +109,11 @@ def held(path: pathlib.Path) -> bool:
 
 
 def _open(path: pathlib.Path) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LockError(f"{path} ({error.strerror})") from error
 
 
 def _try_lock(file: int) -> bool:

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from shared.runtime import health, logs, settings
+from shared.runtime import health, locks, logs, settings
 
 log = logging.getLogger(__name__)
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -42,6 +42,11 @@ def run(
         log.error(
             "%s cannot answer probes on port %d (%s): free it, or set another by %s",
             *(name, health_port, errors.exceptions[0], settings.variable_of("health_port")),
+        )
+    except* locks.LockError as errors:
+        log.error(
+            "%s cannot make its lock %s: give it a folder to write in by %s",
+            *(name, errors.exceptions[0], settings.variable_of("run_dir")),
         )
     except* Exception:
         log.exception("%s ended by an error that nothing handled: this is a bug in slicewire", name)

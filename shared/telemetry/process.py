@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from shared.contract.table import Role
-from shared.runtime import service, settings
+from shared.runtime import logs, service, settings
 from shared.telemetry import meters, setup
 
 
@@ -18,6 +18,7 @@ def run(
     node: str = "",
 ) -> int:
     """Serve until stopped; return the process's exit status. `node` is empty for no node's own."""
+    logs.set_up(role.value, node, loaded.log_level)
     measured = setup.service_meters(role, node, os.environ, exposed=loaded.exposed)
     return service.run(
         lambda: serve(measured),

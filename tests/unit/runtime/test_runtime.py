@@ -218,6 +218,25 @@ def test_an_error_that_nothing_handled_ends_with_1_and_one_json_line() -> None:
     assert "boom" in err
 
 
+def test_a_lock_that_cannot_be_made_ends_with_1_and_names_it_and_its_setting(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A folder that is read-only or another user's is no bug of ours."""
+    path = tmp_path / "file" / "service.lock"
+    path.parent.write_text("no folder")
+    body = f"""import pathlib
+    from shared.runtime import locks
+    async with locks.ServingLock(pathlib.Path({str(path)!r})): pass"""
+    with start(body) as process:
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 1
+    (line,) = map(json.loads, err.splitlines())
+    assert line["level"] == "error"
+    assert line["message"].startswith(f"sample cannot make its lock {path} (")
+    assert line["message"].endswith("a folder to write in by SLICEWIRE_RUN_DIR")
+    assert "error" not in line
+
+
 def test_a_health_port_that_another_has_ends_with_1_and_names_port_and_setting() -> None:
     """It is the administrator's to mend, and no bug of ours."""
     with socket.create_server(("", 0)) as other:

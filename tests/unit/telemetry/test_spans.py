@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import os
 import threading
 from collections.abc import Sequence
 
@@ -11,7 +14,9 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from shared.contract.spans import SpanRecord
-from shared.telemetry import context, conventions, meters, otlp, setup, spans
+from shared.contract.table import Role
+from shared.telemetry import context, conventions, meters, otel_meters, otlp, setup, spans
+from tests.support import logged
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -170,3 +175,29 @@ def test_a_receiver_that_is_away_never_makes_a_step_wait_and_each_lost_span_is_c
 )
 def test_the_standard_variables_decide_about_otlp(environ: dict[str, str], wanted: bool) -> None:
     assert setup.wants_otlp(environ) is wanted
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "told"),
+    [
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "5000", "spans"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "-5", "metrics"),
+    ],
+)
+async def test_a_variable_that_the_sdk_refuses_costs_the_sending_and_not_the_service(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    variable: str,
+    text: str,
+    told: str,
+) -> None:
+    """A service that ended by it would leave its node without GPUs."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv(variable, text)
+    make = functools.partial(setup.service_meters, exposed=True)
+    measured = await asyncio.to_thread(make, Role.AGENT, "n1", os.environ)
+    async with setup.telemetry(Role.AGENT, "n1", os.environ, measured) as telemetry:
+        telemetry.end(telemetry.begin("apply plan"))
+        assert otel_meters.PATH in telemetry.meters.pages
+    (line,) = logged.lines(caplog, "not sent by OTLP")
+    assert line.message.startswith(f"{told} are not sent by OTLP: ")
