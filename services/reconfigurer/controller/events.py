@@ -127,7 +127,7 @@ class Events:
     async def _with_uid(self, say: saying.Say) -> saying.Say:
         """`kubectl describe pod` finds Events by the pod's UID, which no node service knows."""
         about = say.about
-        path = f"/api/v1/namespaces/{about.namespace}/pods/{about.name}"
+        path = kube.pod_path(about.namespace, about.name)
         pod = await self._api.call("GET", path, accept=kube.METADATA)
         return dataclasses.replace(
             say, about=dataclasses.replace(about, uid=pod["metadata"]["uid"])

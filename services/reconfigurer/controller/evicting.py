@@ -28,7 +28,7 @@ async def read(api: kube.Kube, key: str) -> Pod | None:
     """
     namespace, _, name = key.partition("/")
     try:
-        return eviction.of(await api.call("GET", _path(namespace, name)))
+        return eviction.of(await api.call("GET", kube.pod_path(namespace, name)))
     except kube.KubeError as error:
         if not error.missing:
             raise
@@ -49,7 +49,7 @@ async def evict(api: kube.Kube, pod: Pod) -> Result | Later:
         "deleteOptions": {"preconditions": {"uid": pod.uid}},
     }
     try:
-        await api.call("POST", f"{_path(namespace, name)}/eviction", body=body)
+        await api.call("POST", f"{kube.pod_path(namespace, name)}/eviction", body=body)
     except kube.KubeError as error:
         if error.missing or error.conflict:
             api.meters.count(catalogue.EVICTIONS, outcome=Result.GONE.value)
@@ -59,7 +59,3 @@ async def evict(api: kube.Kube, pod: Pod) -> Result | Later:
         return Later(clock.loop_time() + (error.retry_after_s or RETRY_S), why)
     api.meters.count(catalogue.EVICTIONS, outcome=Result.EVICTED.value)
     return Result.EVICTED
-
-
-def _path(namespace: str, name: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/pods/{name}"

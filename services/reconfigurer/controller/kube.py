@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"  # merges conditions 
 CALL_TIMEOUT_S = 10.0
 AGENT = "slicewire-controller"
 IN_CLUSTER = "KUBERNETES_SERVICE_HOST"  # Kubernetes sets it in every container
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")  # of pods and namespaces
 
 
 class KubeError(Exception):
@@ -182,6 +184,19 @@ def refusal_of(body: Any, status: int = 0, retry_after_s: float = 0.0) -> KubeEr
         str(said.get("message", f"the API server answered {status}")),
         retry_after_s,
     )
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """Where the API server has a pod.
+
+    Names of pods come from nodes as well, which must not lead to another place.
+
+    Raises:
+        KubeError: no pod can be called so.
+    """
+    if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
+        raise KubeError(404, "NotFound", f"no pod can be called {f'{namespace}/{name}'[:200]!r}")
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
 def missing(api_url: str, kube_config: str, environ: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.reconfigurer.controller import eviction
+from services.reconfigurer.controller import evicting, eviction, kube
 from services.reconfigurer.controller.eviction import (
     Answer,
     Ended,
@@ -200,3 +200,27 @@ def test_evicted_pods_are_remembered_on_the_node() -> None:
     """A restarted controller knows them."""
     assert eviction.noted({names.EVICTED_ANNOTATION: '{"default/b": "u1"}'}) == {"default/b": "u1"}
     assert eviction.noted({names.EVICTED_ANNOTATION: "nonsense"}) == {}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "..//x",
+        "ml/../../../nodes",
+        "ml/train?x=",
+        "ml/train#",
+        "ml/train/eviction",
+        "ml/",
+        "ml/" + "x" * 70_000,
+        "ml/train\n",
+    ],
+)
+async def test_what_no_pod_can_be_called_leads_to_no_place_of_the_api_server(key: str) -> None:
+    """Blockers and holders are named by nodes: one that is no name is no pod, and nobody asks."""
+    async with kube.connect("http://127.0.0.1:1", "") as unreached:
+        assert await evicting.read(unreached, key) is None
+
+
+def test_a_pod_stands_below_its_namespace() -> None:
+    """Dots and dashes are of names."""
+    assert kube.pod_path("ml", "a.b-0") == "/api/v1/namespaces/ml/pods/a.b-0"
