@@ -7,6 +7,7 @@ rotate, TLS). Its typed models and its `Watch` are not used: models cost CPU on 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import pathlib
@@ -200,15 +201,30 @@ def pod_path(namespace: str, name: str) -> str:
 
 
 def missing(api_url: str, kube_config: str, environ: Mapping[str, str]) -> str:
-    """Say why there is no way to an API server from here; empty when there is one."""
+    """Say why there is no way to an API server from here; empty when there is one.
+
+    Called before there is a loop.
+    """
     if api_url:
-        return ""
+        plain = api_url.startswith(("http://", "https://"))
+        return "" if plain else f"--api-url {api_url} is no address: write http://HOST:PORT"
     if kube_config:
-        found = pathlib.Path(kube_config).is_file()
-        return "" if found else f"there is no kubeconfig file {kube_config}"
+        return _of_no_use(kube_config)
     if IN_CLUSTER in environ:
         return ""
     return "this is no pod of a cluster, so say where the API server is: --kube-config FILE"
+
+
+def _of_no_use(path: str) -> str:
+    if not pathlib.Path(path).is_file():
+        return f"there is no kubeconfig file {path}"
+    try:
+        asyncio.run(config.load_kube_config(path, client_configuration=client.Configuration()))
+    except (TypeError, AttributeError, LookupError):  # the client asks nothing before it takes
+        return f"the kubeconfig file {path} cannot be used: it is none"
+    except Exception as error:  # the client's own, YAML's, and those of programs that it runs
+        return f"the kubeconfig file {path} cannot be used: {' '.join(str(error).split())}"
+    return ""
 
 
 @contextlib.asynccontextmanager

@@ -36,7 +36,7 @@ def main(argv: Sequence[str], run_service: Callable[[list[str]], int]) -> int:
     options = _parser().parse_args(own)
     if service:
         return _run_on(options.socket, service, run_service)
-    if options.fault or options.heal:
+    if options.fault is not None or options.heal is not None:
         return _break(options)
     if not options.node or not options.gpus:
         _parser().error("give --node and --gpus to own GPUs, or -- SERVICE to run one on them")
@@ -72,9 +72,12 @@ def _parser() -> argparse.ArgumentParser:
         help="how long NVML calls take, such as nvmlGpuInstanceDestroy=1s",
     )
     parser.add_argument(
-        "--fault", metavar="MAP", help="break GPUs of the owner: a rehearsal's map, as JSON"
+        "--fault",
+        metavar="MAP",
+        type=_map,
+        help="break GPUs of the owner: a rehearsal's map, as JSON",
     )
-    parser.add_argument("--heal", metavar="MAP", help="mend what the same map broke")
+    parser.add_argument("--heal", metavar="MAP", type=_map, help="mend what the same map broke")
     return parser
 
 
@@ -84,14 +87,27 @@ def _break(options: argparse.Namespace) -> int:
 
     control = Control(options.socket)
     try:
-        if options.fault:
-            asyncio.run(control.fault(json.loads(options.fault)))
-        if options.heal:
-            asyncio.run(control.heal(json.loads(options.heal)))
-    except (faults.FaultError, OSError, ValueError) as error:
+        if options.fault is not None:
+            asyncio.run(control.fault(options.fault))
+        if options.heal is not None:
+            asyncio.run(control.heal(options.heal))
+    except (FileNotFoundError, ConnectionRefusedError):
+        sys.stderr.write(f"slicewire simulate: nobody owns GPUs at {options.socket}\n")
+        return 1
+    except (faults.FaultError, OSError) as error:
         sys.stderr.write(f"slicewire simulate: {error}\n")
         return 1
     return 0
+
+
+def _map(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError(f'{text!r} is no map: write {{"gpu": 0, "xid": 79}}')
+    return found
 
 
 def tools(socket: Path) -> Path:

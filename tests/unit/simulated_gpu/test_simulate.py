@@ -108,3 +108,22 @@ def test_neither_owner_nor_service_is_a_wrong_call(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit, match="2"):
         simulate.main(["--socket", "s"], len)
     assert "or -- SERVICE to run one on them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "words"), [("xid 79", "is no JSON"), ("[79]", "is no map")])
+@pytest.mark.parametrize("flag", ["--fault", "--heal"])
+def test_a_fault_that_is_no_map_is_a_wrong_call(
+    flag: str, text: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anybody is asked; what was written stands in the sentence."""
+    with pytest.raises(SystemExit, match="2"):
+        simulate.main(["--socket", "s", flag, text], len)
+    assert f"argument {flag}: {text!r} {words}" in capsys.readouterr().err
+
+
+def test_a_fault_of_gpus_that_nobody_owns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 1, with the socket."""
+    assert simulate.main(["--socket", str(tmp_path / "s"), "--fault", "{}"], len) == 1
+    assert f"nobody owns GPUs at {tmp_path / 's'}" in capsys.readouterr().err
