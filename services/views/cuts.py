@@ -13,9 +13,9 @@ from shared.domain.errors import Problem
 from shared.domain.gpu import Gpu, MigDevice
 from shared.domain.slots import SlotState, device_of
 from shared.runtime import clock
+from shared.waiting import words
 
 NOT_HEARD = "the agent has not answered the newest wish yet"
-WAITS = (Phase.PREPARE, Phase.HOLDING)  # for the controller, or with it for pods
 CHANGE = (
     *("config", "phase", "reason", "sentence", "step", "number", "steps", "blockers"),
     *("pods", "waits", "since", "limit", "retry"),
@@ -136,7 +136,7 @@ def change_form(intent: Intent | None, progress: Progress | None) -> dict[str, A
         return form | _refused(intent.mig_problems)
     if progress is None or progress.stamp.generation != intent.stamp.generation:
         return form | {"phase": "pending", "sentence": NOT_HEARD}
-    return form | _stands(progress, intent.drain if progress.phase in WAITS else None)
+    return form | _stands(progress, intent.drain if progress.phase in words.WAITS else None)
 
 
 def _stands(progress: Progress, drain: Drain | None) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _stands(progress: Progress, drain: Drain | None) -> dict[str, Any]:
         }
     if progress.phase is Phase.FAILED:
         return form | {"retry": _moment(progress.until_ns)}
-    since_ns = drain.since_ns if drain else progress.since_ns
+    since_ns = (drain.since_ns if drain else 0) or progress.since_ns
     until_ns = min(
         (at for at in (progress.until_ns, drain.until_ns if drain else 0) if at), default=0
     )

@@ -54,7 +54,7 @@ def _change(node: Mapping[str, Any], page: Page) -> list[Text]:
     mig = node["mig"]
     if mig["phase"] is None:
         return []
-    head = Text(f"MIG layout {mig['config'] or 'as it is'}: ")
+    head = Text(f"MIG layout {mig['config']}: " if mig["config"] else "MIG layout: ")
     head.append(mig["phase"], style=PHASE_STYLES.get(mig["phase"], "yellow"))
     said = ": ".join(part for part in (mig["reason"], mig["sentence"]) if part)
     parts = [head, *_steps(mig), *_times(mig, page), Text(said, style="dim")]

@@ -84,5 +84,6 @@ def _change(mig: Mapping[str, Any]) -> Iterator[Trouble]:
     failed = mig["phase"] == Phase.FAILED.value
     said = mig["reason"] if failed else (mig["waits"] or mig["step"])
     sentence = mig["sentence"] if failed or not said else ""
-    words = ": ".join(part for part in (f"MIG {mig['config']} {mig['phase']}", said) if part)
+    change = " ".join(part for part in ("MIG", mig["config"], mig["phase"]) if part)
+    words = ": ".join(part for part in (change, said) if part)
     yield Trouble(bad=failed, words=": ".join(part for part in (words, sentence) if part))

@@ -14,6 +14,7 @@ from shared.waiting.node import NodeView
 from shared.waiting.reasons import Proposal
 
 MOST_NAMED = 3
+WAITS = frozenset({Phase.PREPARE, Phase.HOLDING})  # for what the controller does
 MOST = "has at most"
 SILENT = "its allocator has not registered it with the kubelet"
 
@@ -85,7 +86,8 @@ def change(view: NodeView) -> str:
         return f"{layout}: its agent has yet to take it up"
     if progress.phase is Phase.SUCCESS:
         return f"{layout}: done, its kubelet has yet to report it"
-    return f"{layout}: {progress.phase}, {quoted(progress.sentence)}"
+    waits = intent.drain.sentence if intent and intent.drain and progress.phase in WAITS else ""
+    return f"{layout}: {progress.phase}, {quoted(waits or progress.sentence)}"
 
 
 def instead(served: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.views import cuts, fleet, node_lines
+from services.views import cuts, fleet, node_lines, troubles
 from services.views.fleet import NodeState
 from shared.contract.generation import Generation
 from shared.contract.messages import (
@@ -44,6 +44,7 @@ DRAIN = Drain(
     until_ns=START_NS + 300 * 1_000_000_000,
 )
 SICK = Health(state=HealthState.SICK, reason="XID 94")
+SPOKEN = {name: {"seen": None} for name in ("advertiser", "allocator", "agent")}
 INTENT = Intent(
     stamp=STAMP,
     sharing=UNSHARED,
@@ -343,3 +344,15 @@ def test_people_read_where_a_change_stands_and_who_is_in_its_way() -> None:
     lines = written((BALANCED,), intent=INTENT, progress=failed)
     assert "  MIG layout all-balanced: failed  tried again in 10 min  InUse: it is so" in lines
     assert not any("MIG layout" in line for line in written((BALANCED,)))
+
+
+def test_people_read_of_a_layout_that_is_refused_and_of_one_that_has_to_wait() -> None:
+    """The refused one has no name; what waits for other nodes does so since its agent asked."""
+    refused: dict[str, Any] = CHANGES["a name that is not there"][0]
+    assert "  MIG layout: failed  Refused: no such layout" in written((BALANCED,), **refused)
+    (told,) = troubles.of(form((), **refused) | {"services": SPOKEN}, blank.NOW_NS)[:1]
+    assert told.words == "MIG failed: Refused: no such layout"
+    later = dataclasses.replace(INTENT, drain=Drain(sentence="other nodes come first"))
+    lines = written((BALANCED,), intent=later, progress=progress(Phase.PREPARE, since_ns=START_NS))
+    told_at = lines.index("  MIG layout all-balanced: prepare  for 90 s  it is so")
+    assert lines[told_at + 1] == "    waits: other nodes come first"

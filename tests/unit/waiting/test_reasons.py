@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from shared.contract.generation import Generation
-from shared.contract.messages import Phase
+from shared.contract.messages import Drain, Phase
 from shared.contract.mps import DaemonState, MpsDaemon
 from shared.contract.waiting import Request
 from shared.waiting.reasons import NEAREST, Reason
@@ -203,6 +203,15 @@ def test_a_node_that_we_have_cordoned() -> None:
     found = asked(pod(), view, node("gpu-b", held=["ml/a"]))
     assert found.reason is Reason.CORDONED_BY_US
     assert found.hint == "its GPUs: holding, it is so" + TRACED
+
+
+def test_a_change_that_waits_says_for_what() -> None:
+    """What the controller waits for, before what the agent has planned."""
+    later = dataclasses.replace(world.intent("gpu-a"), drain=Drain(sentence="others come first"))
+    waits = node(unhealthy=8, intent=later, progress=world.progress("gpu-a", Phase.PREPARE))
+    assert asked(pod(), waits).hint == "its GPUs: prepare, others come first" + TRACED
+    works = dataclasses.replace(waits, progress=world.progress("gpu-a", Phase.APPLYING))
+    assert asked(pod(), works).hint == "its GPUs: applying, it is so" + TRACED
 
 
 def test_slots_that_the_allocator_says_nothing_of() -> None:
