@@ -135,6 +135,12 @@ class Agent(RuleBasedStateMachine):
             del self.world.pods[data.draw(st.sampled_from(sorted(self.world.pods)))]
             self.world.account()
 
+    @rule(data=st.data())
+    def finish_pod(self, data: st.DataObject) -> None:
+        """A pod ends by itself, and stays where people can read its logs."""
+        if self.world.pods:
+            self.world.finish(data.draw(st.sampled_from(sorted(self.world.pods))))
+
     @rule(seconds=st.sampled_from([1, 60, 700, 2000]))
     def later(self, seconds: int) -> None:
         """Time passes."""

@@ -85,11 +85,11 @@ class ChangeMachine(RuleBasedStateMachine):
         self.made.restart_agent()
 
     @precondition(lambda self: self.made.can_bind())
-    @rule(most=st.integers(2, 4), stubborn=st.booleans())
-    def scheduler_binds(self, most: int, *, stubborn: bool) -> None:
+    @rule(most=st.integers(2, 4), stubborn=st.booleans(), again=st.booleans())
+    def scheduler_binds(self, most: int, *, stubborn: bool, again: bool) -> None:
         for _ in range(most):
             if self.made.can_bind():
-                self.made.bind(stubborn=stubborn)
+                self.made.bind(stubborn=stubborn, again=again)
 
     @rule(which=st.lists(WHICH, min_size=4, max_size=4))
     def kubelet_admits(self, which: list[int]) -> None:
@@ -97,11 +97,11 @@ class ChangeMachine(RuleBasedStateMachine):
         for running, number in zip(waiting, which, strict=False):
             self.made.admit(running, number)
 
-    @rule(which=WHICH)
-    def pods_come(self, which: int) -> None:
+    @rule(which=WHICH, again=st.booleans())
+    def pods_come(self, which: int, *, again: bool) -> None:
         """As many as the scheduler will have, each admitted at once."""
         while self.made.can_bind():
-            self.made.bind()
+            self.made.bind(again=again)
         self.kubelet_admits([which] * 4)
 
     @precondition(lambda self: self.made.pods)
@@ -110,6 +110,16 @@ class ChangeMachine(RuleBasedStateMachine):
         running = self.made.pods[which % len(self.made.pods)]
         if not running.stubborn:
             self.made.end(running)
+
+    @precondition(lambda self: any(each.pod.admitted for each in self.made.pods))
+    @rule(which=WHICH)
+    def pod_finishes(self, which: int) -> None:
+        admitted = [each for each in self.made.pods if each.pod.admitted]
+        self.made.finish(admitted[which % len(admitted)])
+
+    @rule()
+    def a_newer_wish(self) -> None:
+        self.made.wish_again()
 
     @rule()
     def kubelet_reports(self) -> None:

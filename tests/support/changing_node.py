@@ -79,6 +79,7 @@ class World:
     scheduler_sees: Snapshot | None = None
     scheduler_looked: float = 0.0
     writes: int = 0
+    names: list[str] = field(default_factory=list)  # of pods that have gone
 
     # ------------------------------------------------------------------ kubelet and scheduler
 
@@ -106,10 +107,14 @@ class World:
         bound = sum(not each.pod.over for each in self.pods)
         return seen is not None and not seen.unschedulable and bound < seen.allocatable[GPU]
 
-    def bind(self, *, owner: str = "ReplicaSet", stubborn: bool = False) -> None:
+    def bind(
+        self, *, owner: str = "ReplicaSet", stubborn: bool = False, again: bool = False
+    ) -> None:
+        """A pod comes, `again` under the name of one that has gone, as a StatefulSet's does."""
         self.made += 1
+        key = self.names.pop() if again and self.names else f"default/p{self.made}"
         pod = Pod(
-            key=f"default/p{self.made}",
+            key=key,
             uid=f"u{self.made}",
             node=NODE,
             phase="Pending",
@@ -120,15 +125,23 @@ class World:
         self.pods.append(Running(pod, stubborn=stubborn))
 
     def admit(self, running: Running, which: int = 0) -> None:
-        """The kubelet admits a pod, with Allocate, or rejects it."""
-        free = [slot for slot in self.listed() if slot not in self.taken()]
+        """The kubelet admits a pod, with Allocate, or rejects it; who has ended makes room."""
+        taken = self.taken()
+        free = [slot for slot in self.listed() if slot not in taken or taken[slot].pod.over]
         assert free, f"{running.pod.key} was rejected: {self.withheld or 'nothing'} is withheld"
         running.slot = free[which % len(free)]
+        if running.slot in taken:
+            taken[running.slot].slot = ""
         running.pod = dataclasses.replace(running.pod, phase="Running", admitted=True)
 
     def end(self, running: Running) -> None:
         """A pod's containers end and its object goes."""
         self.pods.remove(running)
+        self.names.append(running.pod.key)
+
+    def finish(self, running: Running) -> None:
+        """A pod's containers end, its object stays: an old kubelet goes on listing its slot."""
+        running.pod = dataclasses.replace(running.pod, phase="Succeeded")
 
     def wait(self, seconds: float) -> None:
         """Time passes; who is late is so within bounds."""
@@ -180,7 +193,8 @@ class World:
         elif not self.view().prepared:
             self._begin_again()
         else:
-            idle = self.held_order == self.order and not self.blockers()
+            waits = [who for who in self.blockers() if who.pod_key not in self.intent.ended]
+            idle = self.held_order == self.order and not waits
             self.say(Phase.APPLYING if idle else Phase.HOLDING)
 
     def _rest(self, phase: Phase) -> None:
@@ -197,7 +211,10 @@ class World:
             self.release()
             self.say(Phase.FAILED, "InUse")
             return
-        victims = [each.pod.key for slot, each in self.taken().items() if slot in self.going()]
+        taken = self.taken().items()
+        victims = [
+            each.pod.key for slot, each in taken if slot in self.going() and not each.pod.over
+        ]
         assert not victims, f"{victims} lost their device"
         self.devices = (STAYS, COMES)
         self.release()
@@ -211,6 +228,14 @@ class World:
     def release(self) -> None:
         """The hold has ended, and the allocator has taken that up."""
         self.withheld, self.held_order = frozenset(), 0
+
+    def wish_again(self) -> None:
+        """Another generation wants the same; nobody has prepared for it."""
+        stamp = self.intent.stamp
+        newer = dataclasses.replace(stamp, generation=stamp.generation.next())
+        self.intent = dataclasses.replace(
+            self.intent, stamp=newer, prepared_for=None, prepared_order=0, ended=()
+        )
 
     def restart_agent(self) -> None:
         """It says again what it has said; its journal keeps all."""
@@ -292,7 +317,10 @@ class World:
                 self.intent,
                 prepared_for=self.intent.stamp.generation if step.prepared else None,
                 prepared_order=order if step.prepared else 0,
+                ended=(),
             )
+        if step.ended is not None and acts > 1 and self.intent is seen.wanted:
+            self.intent = dataclasses.replace(self.intent, ended=step.ended)
         for pod in step.evict[: max(0, acts - 2)]:
             self.evict(pod)
 

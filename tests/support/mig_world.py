@@ -110,6 +110,7 @@ class World:
         self.now_ns = 1000 * SECOND
         self.boot = 1
         self.pods: dict[str, str] = {}  # slot -> pod
+        self.finished: dict[str, str] = {}  # the same of pods that have ended and are listed on
         self.processes: dict[str, int] = {}  # device UUID -> pid
         self.memory = Memory(boot_id="boot-1")
         self.intent: Intent | None = None
@@ -200,7 +201,10 @@ class World:
         """The controller meets what the newest progress demands."""
         if self.intent and self.said and self.said.phase is Phase.PREPARE:
             self.intent = dataclasses.replace(
-                self.intent, prepared_for=self.generation, prepared_order=self.said.order
+                self.intent,
+                prepared_for=self.generation,
+                prepared_order=self.said.order,
+                ended=(),
             )
 
     def withdraw(self) -> None:
@@ -209,9 +213,12 @@ class World:
             self.intent = dataclasses.replace(self.intent, prepared_for=None, prepared_order=0)
 
     def evict(self) -> None:
-        """The controller evicts those that are in the way."""
-        if self.said and self.said.phase is Phase.HOLDING:
+        """The controller evicts those that are in the way, and says which of them have ended."""
+        if self.said and self.intent and self.said.phase is Phase.HOLDING:
             gone = {holder.pod for holder in self.said.blockers}
+            ended = sorted(gone & set(self.finished.values()))
+            told = tuple(f"team/{name}" for name in ended)
+            self.intent = dataclasses.replace(self.intent, ended=told)
             self.pods = {slot: pod for slot, pod in self.pods.items() if pod not in gone}
 
     def advertise(self) -> None:
@@ -263,7 +270,7 @@ class World:
                     state=SlotState.HELD,
                     holder=Holder("team", pod, "main"),
                 )
-                for slot, pod in sorted(self.pods.items())
+                for slot, pod in sorted({**self.finished, **self.pods}.items())
             ),
             counts=(),
             held_for=self.allocator_generation if hold.recut else None,
@@ -277,6 +284,7 @@ class World:
             share.uuid
             for share in (self.inventory.shares if self.inventory else ())
             if share.uuid not in self.pods
+            and share.uuid not in self.finished
             and not (share.gpu_uuid in hold.recut and share.uuid not in hold.kept)
         ]
 
@@ -285,6 +293,11 @@ class World:
         assert slot in self.free()
         assert slot in {share.uuid for share in self._shares()}, "a pod got what is not there"
         self.pods[slot] = pod
+
+    def finish(self, slot: str) -> None:
+        """A pod ends, and an old kubelet goes on listing it."""
+        self.finished[slot] = self.pods.pop(slot)
+        self.account()
 
     # --------------------------------------------------------------------------------- agent
 
@@ -336,7 +349,7 @@ class World:
         """Boot the node: nothing runs, no instance is left."""
         self.boot += 1
         self.reboots += 1
-        self.pods, self.processes = {}, {}
+        self.pods, self.finished, self.processes = {}, {}, {}
         for gpu in self.gpus:
             gpu.instances.clear()
             gpu.on = gpu.pending
