@@ -114,7 +114,7 @@ def _start(view: View, goal: Goal) -> Decision:
         return ending.succeeded(view, goal)
     if not ready:
         return ending.unavailable(view, goal, differing)
-    failure = _still_failed(view, goal)
+    failure = _still_failed(view, goal, ready)
     if failure is not None:
         return ending.stays_failed(view, failure)
     if _is_drift(view, goal):
@@ -129,14 +129,19 @@ def _start(view: View, goal: Goal) -> Decision:
     return _make_room(dataclasses.replace(view, memory=memory), change)
 
 
-def _still_failed(view: View, goal: Goal) -> Failure | None:
-    """Return the failure that keeps a goal from being tried now."""
+def _still_failed(view: View, goal: Goal, ready: tuple[GpuSight, ...]) -> Failure | None:
+    """Return the failure that keeps a goal from being tried now.
+
+    One that only a boot helps is over when people have brought the mode into force themselves.
+    """
     failure, intent = view.memory.failure, view.intent
     if failure is None or failure.goal != goal or intent is None:
         return None
     if failure.retry_ns is None:
         may_boot = intent.mig_policy.reboot and goal not in view.memory.rebooted
-        return None if may_boot else failure
+        wanted = dict(goal)
+        switches = any(plan.mode_to_set(each, wanted[each.uuid]) is not None for each in ready)
+        return failure if switches and not may_boot else None
     if view.now_ns < failure.retry_ns:
         return failure
     pids = {client.pid for client in failure.clients}

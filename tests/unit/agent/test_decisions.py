@@ -9,7 +9,7 @@ import pytest
 from services.reconfigurer.agent.memory import Reason, resumed
 from shared.contract.messages import MigPolicy, Phase
 from shared.nvml.clients import Client
-from tests.support.mig_world import SECOND, CrashedError, World
+from tests.support.mig_world import SECOND, CrashedError, SimGpu, World
 
 SEVEN = {"1g.10gb": 7}
 MIXED = (("1g.10gb", 0), ("1g.10gb", 1), ("2g.20gb", 2), ("3g.40gb", 4))
@@ -331,6 +331,19 @@ def test_a_reboot_is_on_disk_before_it_happens_and_happens_once(world: World) ->
     world.gpus[0].sticky = True
     world.play()
     assert world.reboots == 1
+    assert world.play().phase is Phase.SUCCESS
+
+
+def test_a_mode_that_somebody_brought_into_force_by_hand_needs_no_boot(world: World) -> None:
+    """They have ended the clients and reset the GPU: the rest is made, with no new label."""
+    world.gpus[0] = SimGpu(index=0, on=False, pending=False, sticky=True)
+    world.pods = {}
+    world.want("wanted", SEVEN)
+    world.advertise()
+    assert world.play().reason == Reason.REBOOT_REQUIRED
+    world.now_ns += 7200 * SECOND
+    assert world.play().reason == Reason.REBOOT_REQUIRED, "nothing has changed"
+    world.gpus[0].on = world.gpus[0].pending = True
     assert world.play().phase is Phase.SUCCESS
 
 
