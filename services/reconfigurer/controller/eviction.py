@@ -118,7 +118,7 @@ class Ended:
     """Nothing of it runs any more; the kubelet goes on naming it, before Kubernetes 1.34."""
 
     key: str
-    why: str = "has ended"
+    why: str = "has ended and is not waited for"
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,8 +197,8 @@ def _rules(view: View, evicted: dict[str, str]) -> eviction.Rules:
 
 
 def _late(view: View, found: tuple[eviction.Verdict, ...]) -> str:
-    if found:
-        pods = ", ".join(f"{each.key} ({each.why})" for each in found)
+    if there := [each for each in found if not isinstance(each, Ended)]:
+        pods = ", ".join(f"{each.key} ({each.why})" for each in there)
         return f"pods that still hold its slots: {pods}"
     if view.held:
         return "no pod holds its slots any more, and the agent has not gone on"

@@ -238,6 +238,11 @@ def test_holders_that_have_ended_are_told_to_the_agent() -> None:
     assert step.ended == (over.pod.key,)
     assert step.evict == (runs.pod,)
     assert prepare.decide(made.view(), Attempt()).ended == step.ended, "a successor says so too"
+    made.now += BRIEF.timeout_s + 1
+    failure = prepare.decide(made.view(), step.attempt).attempt.failure
+    assert failure
+    assert runs.pod.key in failure.sentence
+    assert over.pod.key not in failure.sentence
 
 
 def test_an_answer_to_an_older_attempt_is_none_to_this_one() -> None:
