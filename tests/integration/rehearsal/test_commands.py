@@ -86,7 +86,7 @@ async def test_commands_answer_in_the_forms_that_programs_rely_on() -> None:
 async def status(bus: Mapping[str, str]) -> None:
     """`status` tells config, GPUs and services; an unknown node is 1."""
     (node,) = (await answered(bus, "status", "gpu-a.lan"))["nodes"]
-    assert node.keys() == {"name", "config", "mig", "gpus", "resources", "services"}
+    assert node.keys() == {"name", "config", "mig", "gpus", "resources", "services", "stale"}
     assert node["config"].keys() == {"key", "source", "generation", "state", "reason"}
     assert (node["config"]["key"], node["config"]["state"]) == ("any", "applied")
     assert [gpu["uuid"] for gpu in node["gpus"]][1] == UUID
