@@ -9,6 +9,7 @@ import yaml
 from services.commands import catalogue
 from services.reconfigurer.controller import values
 from services.reconfigurer.controller.kube import AGENT
+from shared.sharing import load
 from tests.chart.test_values import CHART, DEFAULTS
 
 PAGE = (CHART.parents[1] / "docs" / "install.md").read_text(encoding="utf-8")
@@ -32,6 +33,13 @@ def test_every_command_on_the_page_is_one_of_ours() -> None:
     assert len(typed) >= 3
     for words in (*typed, *named):
         assert catalogue.find(words) is not None, words
+
+
+def test_the_text_on_the_page_shares_what_it_says() -> None:
+    """People copy it."""
+    (text,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S)
+    config = load.load(text)
+    assert [(each.name, each.replicas) for each in config.resources] == [("nvidia.com/gpu", 4)]
 
 
 def test_rights_on_the_page_are_those_of_the_chart() -> None:
