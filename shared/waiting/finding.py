@@ -18,9 +18,12 @@ Answer = tuple[Reason, str]  # with a hint
 
 
 def on_node(view: NodeView, requests: Iterable[Request]) -> Finding:
-    """Say what the node says of the resource that it is shortest of."""
+    """Say what the node says of the resource that it is shortest of; what is free is no cause."""
     findings = [_of_resource(view, request) for request in requests]
-    return max(findings, key=lambda each: reasons.distance(each.reason))
+    return max(
+        findings,
+        key=lambda each: (each.reason is not Reason.NOT_OURS, reasons.distance(each.reason)),
+    )
 
 
 def _of_resource(view: NodeView, request: Request) -> Finding:

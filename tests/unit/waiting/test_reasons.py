@@ -279,6 +279,15 @@ def test_a_pod_that_is_bound_and_not_admitted() -> None:
     assert found.sentence.startswith("it is bound to gpu-a, whose kubelet has not started it")
 
 
+def test_of_two_resources_the_one_that_is_not_free_is_told() -> None:
+    """That the other one is free keeps no pod away."""
+    wanted = world.intent("gpu-a", mig_config="all-1g.10gb")
+    view = node(free=8, intent=wanted, progress=world.progress("gpu-a", Phase.HOLDING))
+    both = tuple(Request(resource=name, count=1, largest=1) for name in (GPU, SMALL))
+    found = asked(dataclasses.replace(pod(), requests=both), view)
+    assert (found.reason, found.nodes[0].resource) == (Reason.RECONFIGURING, SMALL)
+
+
 def test_the_scarcest_of_two_resources_decides() -> None:
     """A pod that asks for two things waits for the one that is not there."""
     both = tuple(Request(resource=name, count=1, largest=1) for name in (GPU, SHARED))
