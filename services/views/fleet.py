@@ -139,12 +139,13 @@ def _config(intent: Intent | None, inventory: Inventory | None) -> dict[str, Any
         return dict.fromkeys(empty, None)
     misfits = _misfits(intent, inventory)
     problems = dict.fromkeys((*intent.problems, *misfits))
+    said = "; ".join(problem.sentence() for problem in problems)
     return {
         "key": intent.source.key,
         "source": intent.source.kind.value,
         "generation": str(intent.stamp.generation),
         "state": (ConfigState.REFUSED if misfits else intent.state).value,
-        "reason": "; ".join(problem.sentence() for problem in problems) or _unselected(intent),
+        "reason": (f"{intent.refused}: {said}" if intent.refused else said) or _unselected(intent),
     }
 
 

@@ -100,12 +100,13 @@ class Drain:
 class Intent:
     """What the controller wants of one node.
 
-    `mig_rows` are the rows of the text under the name `mig_config`; none for a built-in name,
-    which only the boards can explain. `clear_health` is the operator's annotation: a text that is
-    new ends the node's verdicts of XIDs. `prepared_for` and `prepared_order` are the generation and
-    the order of the `Progress` whose demands are met; None while they are not, or no longer.
-    `ended` are those of its blockers, as namespace/name, that have ended and hold nothing any more:
-    before Kubernetes 1.34 the kubelet, and so the ledger, goes on naming them.
+    `refused` names the text that `problems` are about: `source` may be another one, or a former
+    form of it. `mig_rows` are the rows of the text under the name `mig_config`; none for a built-in
+    name, which only the boards can explain. `clear_health` is the operator's annotation: a text
+    that is new ends the node's verdicts of XIDs. `prepared_for` and `prepared_order` are the
+    generation and the order of the `Progress` whose demands are met; None while they are not, or
+    no longer. `ended` are those of its blockers, as namespace/name, that have ended and hold
+    nothing any more: before Kubernetes 1.34 the kubelet, and so the ledger, goes on naming them.
     """
 
     stamp: Stamp
@@ -113,6 +114,7 @@ class Intent:
     source: Source
     state: ConfigState
     problems: tuple[Problem, ...] = ()
+    refused: str = ""  # ConfigMap/key
     mig_config: str = ""  # wanted name of `nvidia.com/mig.config`, empty for none
     mig_rows: tuple[Row, ...] = ()
     mig_problems: tuple[Problem, ...] = ()  # why another name or text is not what is wanted

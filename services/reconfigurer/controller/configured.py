@@ -30,7 +30,8 @@ def _sharing(wanted: Intent, inventory: Inventory | None) -> Condition:
         reason = names.CONFIG_REFUSED if problems else reason
     source = wanted.source
     if problems:
-        message = "; ".join(problem.sentence() for problem in problems)
+        said = "; ".join(problem.sentence() for problem in problems)
+        message = f"{wanted.refused}: {said}" if wanted.refused else said
     elif source.key:
         message = f"{source.config_map}/{source.key} is applied"
     else:

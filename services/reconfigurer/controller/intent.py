@@ -29,6 +29,7 @@ class Resolution:
     source: Source
     state: ConfigState
     problems: tuple[Problem, ...] = ()
+    refused: str = ""
     mig: layouts.Layout = layouts.NONE
     reason: str = ""  # of the Event; empty: nothing to say
     message: str = ""
@@ -74,7 +75,7 @@ def same(resolution: Resolution, serving: Intent | None) -> bool:
 
 def _content(of: Resolution | Intent) -> tuple[object, ...]:
     source = (of.source.kind, of.source.config_map, of.source.key)
-    return of.sharing, source, of.state, of.problems
+    return of.sharing, source, of.state, of.problems, of.refused
 
 
 def resolve(
@@ -129,7 +130,8 @@ def _text(
     last_good = _newest_good(chosen, config_map, gpus, last_good)
     found = "; ".join(problem.sentence() for problem in read)
     message = f"{where} is refused; {last_good.words}. {found}"
-    return _refused(last_good, read, names.CONFIG_REFUSED, message)
+    refused = _refused(last_good, read, names.CONFIG_REFUSED, message)
+    return dataclasses.replace(refused, refused=where)
 
 
 def _key_missing(

@@ -208,6 +208,7 @@ class Resolver:
             source=found.source,
             state=found.state,
             problems=found.problems,
+            refused=found.refused,
             mig_config=found.mig.name,
             mig_rows=found.mig.rows,
             mig_problems=found.mig.problems,

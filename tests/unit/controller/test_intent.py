@@ -60,6 +60,7 @@ def published(found: intent.Resolution) -> Intent:
         source=found.source,
         state=found.state,
         problems=found.problems,
+        refused=found.refused,
         mig_config=found.mig.name,
         mig_rows=found.mig.rows,
         mig_problems=found.mig.problems,
@@ -164,6 +165,7 @@ def test_a_bad_text_keeps_the_last_good_one_and_says_where_it_is_wrong() -> None
     assert found.problems[0].path.startswith("sharing.timeSlicing.resources[0]")
     assert [problem.line for problem in found.problems] == [5, 6]
     assert found.problems[0].path in found.message
+    assert (found.refused, ANY_8.refused) == ("sharing/any", "")
 
 
 def test_a_second_bad_text_still_keeps_the_first_good_one() -> None:
@@ -217,6 +219,8 @@ def test_a_key_that_was_good_once_does_not_displace_what_another_key_serves() ->
     other = published(resolved({"other": text(2)}, "other"))
     found = intent.resolve(node, GPUS, edited(text(4), BAD), CHOICE, other)
     assert (replicas(found), found.source.key) == (2, "other")
+    assert found.refused == "sharing/any", "or one would look for the mistake in the other text"
+    assert not intent.same(dataclasses.replace(found, refused="sharing/b"), published(found))
 
 
 def test_what_texts_do_not_say_comes_from_the_values() -> None:

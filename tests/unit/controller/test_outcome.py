@@ -169,6 +169,13 @@ def test_the_sharing_text_is_one_condition(wanted: Intent, status: str, reason: 
     assert all(problem.message in shown.message for problem in wanted.problems)
 
 
+def test_the_condition_names_the_text_that_is_refused() -> None:
+    """Another one may serve meanwhile."""
+    wanted = dataclasses.replace(intent(ConfigState.REFUSED, IN_TEXT), refused="sharing/bad")
+    (shown,) = configured.of(wanted, None, None)
+    assert shown.message == "sharing/bad: sharing.x, line 3, column 1: unknown key x"
+
+
 def test_what_the_hardware_cannot_do_is_told_too() -> None:
     """The text is fine by itself; the advertiser answers that these GPUs cannot serve it."""
     inventory = Inventory(

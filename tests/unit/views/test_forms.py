@@ -127,6 +127,7 @@ def test_the_form_of_a_node() -> None:
         source=Source(kind=SourceKind.LABEL, key="a100"),
         state=ConfigState.REFUSED,
         problems=(Problem("a.b", 3, 4, "is wrong", "write c"),),
+        refused="sharing/new",
     )
     state = NodeState(
         name="gpu-a",
@@ -141,7 +142,7 @@ def test_the_form_of_a_node() -> None:
         "source": "label",
         "generation": "1.2",
         "state": "refused",
-        "reason": "a.b, line 3, column 4: is wrong (write c)",
+        "reason": "sharing/new: a.b, line 3, column 4: is wrong (write c)",
     }
     first, second = node["gpus"]
     assert first["slots"] == {
