@@ -80,11 +80,15 @@ def _kubelet(parts: Mapping[str, Spot]) -> Switches:
 def _gpu(spot: Spot) -> str | Mapping[str, Any]:
     """Read one GPU: a name of the catalogue, or a map of what is special about it."""
     if not spot.is_map:
-        return spot.choice(catalogue.models(), "GPU model")
+        return _model(spot)
     parts = spot.mapping(GPU_KEYS)
     if spots.required(spot, parts, "model"):
-        parts["model"].choice(catalogue.models(), "GPU model")
+        _model(parts["model"])
     return {key: _GPU_SHAPES.get(key, Spot.plain)(each) for key, each in parts.items()}
+
+
+def _model(spot: Spot) -> str:
+    return spot.choice(catalogue.models(), "GPU model", catalogue.did_you_mean)
 
 
 def _instances(spot: Spot) -> list[dict[str, str | int]]:

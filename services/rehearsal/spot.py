@@ -8,7 +8,7 @@ story is thrown away then.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,11 +130,13 @@ class Spot:
                 self.refuse(f"not a regular expression: {error}", "write the text without ~")
         return text
 
-    def choice(self, options: Collection[str], what: str) -> str:
-        """Read one of the names that `what` can be here."""
+    def choice(
+        self, options: Collection[str], what: str, near: Callable[[str], str] | None = None
+    ) -> str:
+        """Read one of the names that `what` can be here; `near` suggests one for another."""
         text = self.text()
         if text and text not in options:
-            hint = suggest.did_you_mean(text, options)
+            hint = near(text) if near else suggest.did_you_mean(text, options)
             listed = suggest.listed(options)
             self.refuse(f'there is no {what} "{suggest.shorten(text)}" here, only {listed}', hint)
         return text

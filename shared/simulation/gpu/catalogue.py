@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -112,8 +113,26 @@ def model(name: str) -> Model:
     known = models()
     if name in known:
         return known[name]
-    hint = suggest.did_you_mean(name, known) or f"known are {suggest.listed(known)}"
+    hint = did_you_mean(name) or f"known are {suggest.listed(known)}"
     raise UnknownModelError(f"there is no GPU model {name!r} in the catalogue: {hint}")
+
+
+def did_you_mean(name: str) -> str:
+    """Suggest the model that is sold under this name, as NVML or a label has it; else the nearest.
+
+    By its letters alone `a100-sxm4-80gb` would be nearest to an H100.
+    """
+    sold = [
+        model.name
+        for model in models().values()
+        if any(_words(board.product) == _words(name) for board in model.boards)
+    ]
+    return f'did you mean "{sold[0]}"?' if sold else suggest.did_you_mean(name, models())
+
+
+def _words(name: str) -> frozenset[str]:
+    """What a name says whatever the order, case and signs between its words."""
+    return frozenset(re.findall(r"[a-z0-9]+", name.lower())) - {"nvidia", "tesla", "shared"}
 
 
 def model_of_product(product: str) -> Model:

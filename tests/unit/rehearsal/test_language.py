@@ -634,6 +634,11 @@ FRAMES: dict[str, tuple[str, str, str]] = {
         "values.mps.enabled",
         "write false",
     ),
+    "a model under the name that it is sold by": (
+        NODES.replace("a100-80gb", "NVIDIA A100-SXM4-80GB"),
+        "nodes[0].gpus[0]",
+        'did you mean "a100-80gb"?',
+    ),
     "node twice": (NODES + "  - {name: gpu-a.lan}\n", "nodes[1]", "give each node its own name"),
 }
 

@@ -49,6 +49,24 @@ def test_every_model_can_stand_in_a_node(name: str) -> None:
     assert (gpu.product, gpu.pci_device >> 16) == (board.product, board.device)
 
 
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "a100-80gb"),
+        ("a100-sxm4-80gb", "a100-80gb"),
+        ("NVIDIA-A100-80GB-PCIe-SHARED", "a100-80gb"),
+        ("A100-PCIE-40GB", "a100-40gb"),
+        ("Tesla T4", "t4"),
+        ("nvidia-h200", "h200-141gb"),
+        ("l40", "l40s"),
+    ],
+)
+def test_a_name_of_the_shop_is_answered_with_the_model(name: str, model: str) -> None:
+    """As `nvidia-smi -L` or a node's label has it, in whatever order and case."""
+    with pytest.raises(catalogue.UnknownModelError, match=f'did you mean "{model}"'):
+        catalogue.model(name)
+
+
 def test_uuids_are_made_of_node_index_and_model() -> None:
     """The same specification gives the same UUIDs, another node others."""
     gpus = boards.build("gpu-a.example", ["t4", "t4"])
