@@ -24,6 +24,7 @@ class Marks:
     branch: tuple[str, str, str, str]  # middle, last, beside a middle one, beside a last one
 
 
+USUAL = 80  # characters in a line
 MARKS = Marks("✓", "✗", "→", bars.SIGNS, ("├─ ", "└─ ", "│  ", "   "))
 PLAIN_MARKS = Marks("ok", "NO", "->", bars.PLAIN_SIGNS, ("|- ", "`- ", "|  ", "   "))
 
@@ -35,7 +36,10 @@ def open_console(file: TextIO) -> Console:
     """
     if isinstance(file, io.TextIOWrapper):
         file.reconfigure(errors="backslashreplace")
-    return Console(file=file, highlight=False, soft_wrap=True, markup=False, emoji=False)
+    console = Console(file=file, highlight=False, soft_wrap=True, markup=False, emoji=False)
+    if not console.width:  # as COLUMNS=0 has it, and then nothing at all would be drawn
+        console.width = USUAL
+    return console
 
 
 def marks(console: Console) -> Marks:

@@ -83,7 +83,7 @@ class Page:
 
 def of(console: Console, *, height: int | None = None) -> Page:
     """A page as wide as the terminal, or as COLUMNS says."""
-    bounded = console.is_terminal or "COLUMNS" in os.environ
+    bounded = console.is_terminal or os.environ.get("COLUMNS", "0") != "0"
     return Page(
         console=console,
         signs=view.marks(console),

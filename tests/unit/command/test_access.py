@@ -71,6 +71,26 @@ def test_what_people_read_is_escaped_as_well() -> None:
     assert said.read() == "config gp\\xfc\n"
 
 
+@pytest.mark.parametrize(("columns", "longest"), [("0", 120), ("60", 60), ("", 120)])
+def test_columns_bound_lines_and_a_width_of_nothing_bounds_none(
+    columns: str, longest: int, tmp_path: pathlib.Path
+) -> None:
+    """COLUMNS=0, as some shells without a terminal have it, is no reason to be silent."""
+    text = tmp_path / "text.yaml"
+    text.write_text("slicewire: {health: {recoverAfter: 5m}}", "utf-8")
+    words = ("plan", "--sharing", str(text), "--gpus", "t4")
+    done = subprocess.run(
+        (sys.executable, "-m", "services.cli", *words),
+        env={**os.environ, "COLUMNS": columns},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    assert "GPU 0  t4" in lines[0]
+    assert (max(map(len, lines)) > 60) is (longest > 60)
+
+
 def _ascii(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a command whose output is ASCII."""
     return subprocess.run(
