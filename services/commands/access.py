@@ -31,6 +31,7 @@ URL, USER = "SLICEWIRE_BUS_URL", "SLICEWIRE_BUS_USER"
 PASSWORD_FILE = "SLICEWIRE_BUS_PASSWORD_FILE"  # noqa: S105  # a variable's name
 SEED_FILE = "SLICEWIRE_BUS_SEED_FILE"
 DEFAULT_URL = "nats://127.0.0.1:4222"
+SCHEMES = ("nats", "tls", "ws", "wss")
 
 
 class AwayError(Exception):
@@ -76,7 +77,16 @@ class Parser(argparse.ArgumentParser):
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse the words after the command."""
         self._json = "-ojson" in argv or ("-o", "json") in itertools.pairwise(argv)
-        return self.parse_args(argv)
+        arguments = self.parse_args(argv)
+        self._check_url(getattr(arguments, "bus_url", DEFAULT_URL))
+        return arguments
+
+    def _check_url(self, url: str) -> None:
+        """End with status 2 where no bus can be: nobody would answer there, however long."""
+        for each in url.split(","):
+            scheme, separator, _ = each.strip().rpartition("://")
+            if not each.strip() or (separator and scheme not in SCHEMES):
+                self.refuse(f"the bus is {each!r}: write nats://HOST:4222, here or in {URL}")
 
     def check_pod(self, key: str, what: str) -> None:
         """End with status 2 where a pod is not written as `namespace/name`."""

@@ -85,6 +85,9 @@ def _list(traces: Sequence[spantree.Trace], *, json: bool) -> int:
     if json:
         access.print_json({"traces": forms})
         return 0
+    if not forms:
+        sys.stderr.write(f"slicewire {NAME}: nothing has changed; spans are kept for an hour\n")
+        return 0
     console = view.open_console(sys.stdout)
     for line in trace_lines.recent(forms, page.of(console)):
         console.print(line)

@@ -36,6 +36,9 @@ Main = Callable[[Sequence[str]], int]
         pytest.param(status.main, ("",), id="status: no node's name"),
         pytest.param(trace.main, ("--last", "a"), id="trace: which?"),
         pytest.param(trace.main, ("",), id="trace: of what?"),
+        pytest.param(status.main, ("--bus-url", ""), id="status: no address"),
+        pytest.param(status.main, ("--bus-url", "http://a:1"), id="status: another protocol"),
+        pytest.param(who.main, ("--node", "a", "--bus-url", "a,"), id="who: half a list"),
     ],
 )
 @pytest.mark.parametrize("form", [("-o", "json"), ("-ojson",)], ids=" ".join)
