@@ -11,10 +11,11 @@ from shared.contract.messages import Intent, Inventory, Ledger, LedgerRow, Phase
 from shared.contract.mps import MpsDaemon
 from shared.contract.waiting import NodeFact
 from shared.domain.gpu import Gpu
-from shared.domain.sharing import Share
+from shared.domain.sharing import GPU_RESOURCE, MigStrategy, Share
 from shared.domain.slots import SlotState
 from shared.geometry import builtin, profiles
 from shared.geometry.board import Board
+from shared.geometry.config import Wanted
 from shared.sharing import names
 
 CHANGING = frozenset({Phase.PREPARE, Phase.HOLDING, Phase.APPLYING, Phase.REBOOTING})
@@ -137,18 +138,43 @@ class NodeView:
         return (share for share in self.shares if share.resource == resource and share.replicas)
 
     def will_have(self, resource: str) -> bool:
-        """Whether the layout that is being made has instances of a MIG resource."""
-        profile = profile_of(resource)
-        if not self.changing or self.intent is None or not profile:
+        """Whether the layout that is being made has more devices of a resource than there are."""
+        if not self.changing or self.intent is None:
             return False
-        if self.intent.mig_rows:
-            wanted = {share.profile for row in self.intent.mig_rows for share in row.shares}
-            return profile in {profiles.gpu_instance(each) for each in wanted}
-        return any(
-            profile in dict(layout.counts)
-            for board in self.boards.values()
-            if (layout := builtin.wanted(self.intent.mig_config, board))
-        )
+        entries = self.intent.sharing.resources
+        renamed = (each.name for each in entries if each.rename == resource)
+        name = next(renamed, resource.removesuffix(names.SHARED_SUFFIX))
+        there = sum(share.gpu_uuid in self._layout for share in self.offers(resource))
+        return sum(made[name] for made in self._layout.values()) > there
+
+    @functools.cached_property
+    def _layout(self) -> Mapping[str, Counter[str]]:
+        """Devices that the layout makes of each GPU, by resource before it is renamed."""
+        found = {gpu.uuid: self._wanted(gpu) for gpu in self.gpus}
+        return {uuid: self._made_of(wanted) for uuid, wanted in found.items() if wanted}
+
+    def _wanted(self, gpu: Gpu) -> Wanted | None:
+        """What the layout makes of a GPU, None where it leaves it as it is."""
+        if self.intent is None:
+            return None
+        rows = [row for row in self.intent.mig_rows if row.matches(gpu.index, gpu.pci_device)]
+        if not self.intent.mig_rows:
+            return builtin.wanted(self.intent.mig_config, self.boards.get(gpu.uuid))
+        if not rows:
+            return None
+        counts = tuple((share.profile, share.count) for share in rows[-1].shares)
+        return Wanted(enabled=rows[-1].enabled, counts=counts)
+
+    def _made_of(self, wanted: Wanted) -> Counter[str]:
+        """Devices of one GPU by the MIG strategy of the text."""
+        strategy = self.intent.sharing.mig_strategy if self.intent else MigStrategy.NONE
+        if not wanted.enabled or strategy is MigStrategy.NONE:
+            return Counter({GPU_RESOURCE: 1})
+        made: Counter[str] = Counter()
+        for profile, count in wanted.counts:
+            cut = names.mig_resource(profiles.gpu_instance(profile))
+            made[cut if strategy is MigStrategy.MIXED else GPU_RESOURCE] += count
+        return made
 
     @functools.cached_property
     def boards(self) -> dict[str, Board]:

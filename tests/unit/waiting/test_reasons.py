@@ -10,11 +10,12 @@ from shared.contract.generation import Generation
 from shared.contract.messages import Drain, Phase
 from shared.contract.mps import DaemonState, MpsDaemon
 from shared.contract.waiting import Request
+from shared.domain.sharing import MigStrategy, SharingConfig
 from shared.waiting.reasons import NEAREST, Reason
 from tests.unit.waiting import world
 from tests.unit.waiting.world import GPU, SHARED, asked, cut, node, pod
 
-SMALL = "nvidia.com/mig-1g.10gb"
+SMALL, BIG = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-7g.80gb"
 TRACED = "; slicewire trace gpu-a shows the change"
 
 
@@ -160,6 +161,30 @@ def test_a_layout_that_is_being_made_without_it() -> None:
     view = cut(("7g.80gb", 0, "ml/a"), phase=Phase.HOLDING)
     view = dataclasses.replace(view, intent=world.intent("gpu-a", mig_config="all-3g.40gb"))
     assert asked(pod(resource=SMALL), view).reason is Reason.NO_SUCH_RESOURCE
+
+
+@pytest.mark.parametrize(
+    ("strategy", "layout", "resource", "reason"),
+    [
+        pytest.param("mixed", "all-disabled", GPU, Reason.RECONFIGURING, id="whole again"),
+        pytest.param("single", "all-1g.10gb", GPU, Reason.RECONFIGURING, id="more of one name"),
+        pytest.param("single", "all-disabled", GPU, Reason.ALL_HELD, id="no more than there are"),
+        pytest.param("single", "all-enabled", GPU, Reason.ALL_HELD, id="nothing"),
+        pytest.param("mixed", "all-7g.80gb", BIG, Reason.ALL_HELD, id="the one that there is"),
+        pytest.param("mixed", "all-1g.10gb", SMALL, Reason.RECONFIGURING, id="another profile"),
+    ],
+)
+def test_a_change_brings_what_its_layout_has_more_of(
+    strategy: str, layout: str, resource: str, reason: Reason
+) -> None:
+    """By the strategy that names the devices; what is there already is held by somebody."""
+    view = cut(("7g.80gb", 0, "ml/a"), phase=Phase.HOLDING)
+    if strategy == "single":
+        view = world.renamed(view, GPU)
+    sharing = SharingConfig(mig_strategy=MigStrategy(strategy))
+    wanted = dataclasses.replace(world.intent("gpu-a", mig_config=layout), sharing=sharing)
+    view = dataclasses.replace(view, intent=wanted)
+    assert asked(pod(resource=resource), view).reason is reason
 
 
 @pytest.mark.parametrize(

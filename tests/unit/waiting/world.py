@@ -178,6 +178,28 @@ def cut(
     )
 
 
+def renamed(view: NodeView, resource: str) -> NodeView:
+    """The same node with one name for all its devices, as strategy single has it."""
+    assert view.inventory is not None
+    assert view.ledger is not None
+    return dataclasses.replace(
+        view,
+        inventory=dataclasses.replace(
+            view.inventory,
+            shares=tuple(
+                dataclasses.replace(each, resource=resource) for each in view.inventory.shares
+            ),
+        ),
+        ledger=dataclasses.replace(
+            view.ledger,
+            rows=tuple(dataclasses.replace(each, resource=resource) for each in view.ledger.rows),
+            counts=tuple(
+                dataclasses.replace(each, resource=resource) for each in view.ledger.counts
+            ),
+        ),
+    )
+
+
 def progress(name: str, phase: Phase) -> Progress:
     """What the agent says, with what its GPU can be cut into."""
     assert A100 is not None
