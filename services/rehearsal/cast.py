@@ -16,8 +16,18 @@ from shared.simulation.kube.kubelet.switches import Switches
 GPU_KEYS = ("model", "uuid", "memoryMiB", "pciDevice", "migMode", "instances", "profileIds")
 NODE_KEYS = ("name", "gpus", "labels", "kubelet")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def _period(spot: Spot) -> float:
+    """Read a duration that is more than none."""
+    seconds = spot.seconds()
+    if spot.clean and seconds == 0:
+        spot.refuse("found 0s, accepted is a duration that passes", "write 1s or 100ms")
+    return seconds
+
+
 SWITCHES: Mapping[str, tuple[str, Callable[[Spot], Any]]] = {
-    "statusPeriod": ("status_period", Spot.seconds),
+    "statusPeriod": ("status_period", _period),
     "unorderedIds": ("unordered_ids", Spot.truth),
     "initReuse": ("init_reuse", Spot.truth),
     "finishedInList": ("finished_in_list", Spot.truth),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from services.rehearsal import spot as spots
 from services.rehearsal import vocabulary
@@ -18,7 +19,7 @@ def read(spot: Spot, extra: tuple[str, ...], check: Check) -> tuple[Condition, .
 
     `check` looks at each part's keys by what the rest of the story knows: nodes, pods, steps.
     """
-    keys = spot.mapping().keys()
+    keys = spot.keys
     named = next((each for each in (About.POD, About.NODE) if each.value in keys), None)
     own = vocabulary.KEYS[named] if named else {}
     known = (*((named.value,) if named else ()), *own, *(each.value for each in NESTED), *extra)
@@ -26,13 +27,20 @@ def read(spot: Spot, extra: tuple[str, ...], check: Check) -> tuple[Condition, .
     found = [_nested(about, parts[about.value], check) for about in NESTED if about.value in parts]
     if named and named.value in parts:
         check(named, parts)
-        wants = tuple((key, own[key](parts[key])) for key in own if key in parts)
+        wants = tuple((key, _want(parts[key], own[key])) for key in own if key in parts)
         found.insert(0, Condition(about=named, name=_name(named, parts[named.value]), wants=wants))
     about_known = keys <= set(known) | {each.value for each in About}
     nested = any(each.about in NESTED for each in found)
-    if about_known and not nested and not any(each.wants for each in found):
+    if spot.is_map and about_known and not nested and not any(each.wants for each in found):
         _refuse_empty(spot, own or known)
     return tuple(found)
+
+
+def _want(spot: Spot, shape: vocabulary.Shape) -> Any:
+    """Read what must be seen under a key; an empty map would be seen whatever there is."""
+    if spot.is_map and not spot.keys:
+        spot.refuse("nothing is said of what must be seen")
+    return shape(spot)
 
 
 def _refuse_empty(spot: Spot, known: Iterable[str]) -> None:
@@ -52,7 +60,7 @@ def _nested(about: About, spot: Spot, check: Check) -> Condition:
     check(about, parts)
     values = {key: shape(parts[key]) for key, shape in shapes.items() if key in parts}
     wants = tuple((key, value) for key, value in values.items() if key not in given)
-    if spot.is_map and spot.mapping().keys() <= set(given):
+    if spot.is_map and spot.keys <= set(given):
         _refuse_empty(spot, [key for key in shapes if key not in given])
     return Condition(
         about=about,

@@ -59,6 +59,8 @@ def _nodes(root: Spot, parts: Mapping[str, Spot]) -> tuple[Node, ...]:
         root.refuse('the key "nodes" is missing: a story needs at least one node')
         return ()
     nodes: dict[str, Node] = {}
+    if parts["nodes"].is_empty_list:
+        parts["nodes"].refuse("a story needs at least one node")
     for spot in parts["nodes"].items():
         node = cast.node(spot)
         if node.name in nodes:
@@ -98,6 +100,8 @@ def _steps(root: Spot, parts: Mapping[str, Spot], reader: steps.Reader) -> tuple
     if "steps" not in parts:
         root.refuse('the key "steps" is missing: a story without steps shows nothing')
         return ()
+    if parts["steps"].is_empty_list:
+        parts["steps"].refuse("a story without steps shows nothing")
     found = tuple(step for spot in parts["steps"].items() if (step := reader.step(spot)))
     reader.end()
     return found

@@ -8,7 +8,7 @@ story is thrown away then.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,9 +45,21 @@ class Spot:
         return isinstance(self.field.node, tree.Sequence)
 
     @property
+    def is_empty_list(self) -> bool:
+        """Whether a list without anything in it stands here."""
+        node = self.field.node
+        return isinstance(node, tree.Sequence) and not node.items
+
+    @property
     def is_map(self) -> bool:
         """Whether a mapping stands here."""
         return isinstance(self.field.node, tree.Mapping)
+
+    @property
+    def keys(self) -> Set[str]:
+        """The keys of a mapping, nothing of anything else."""
+        node = self.field.node
+        return node.entries.keys() if isinstance(node, tree.Mapping) else frozenset()
 
     @property
     def is_text(self) -> bool:

@@ -221,7 +221,7 @@ class Reader:
         return read
 
     def _expect(self, spot: Spot) -> Expect:
-        parts = spot.mapping()
+        parts = spot.mapping() if spot.is_map else {}  # what it is instead, conditions tell
         return Expect(
             conditions=conditions.read(spot, ("within", "for"), self._check),
             within_s=parts["within"].seconds() if "within" in parts else self.within_s,
@@ -354,7 +354,7 @@ def _amount(spot: Spot) -> int | str:
     if not spot.is_text:
         return vocabulary.count(spot)
     text = spot.text()
-    if not (text.endswith("%") and text[:-1].isdecimal()):
+    if not (text.endswith("%") and text[:-1].isdecimal() and int(text[:-1]) <= MOST_PERCENT):
         spot.refuse(
             f'found "{text}", accepted is a whole number or a percentage', 'write 1 or "50%"'
         )

@@ -69,10 +69,13 @@ def listing_or_count(spot: Spot) -> list[str] | int:
 
 def slots(spot: Spot) -> dict[str, dict[str, int]]:
     """For each resource, how many of its slots are in the named states."""
-    return {
-        resource: {state: count(each) for state, each in states.mapping(SLOT_STATES).items()}
-        for resource, states in spot.mapping().items()
-    }
+    return {resource: _states(each) for resource, each in spot.mapping().items()}
+
+
+def _states(spot: Spot) -> dict[str, int]:
+    if spot.is_map and not spot.keys:
+        spot.refuse(f"nothing is said of its slots, accepted here: {', '.join(SLOT_STATES)}")
+    return {state: count(each) for state, each in spot.mapping(SLOT_STATES).items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -367,6 +367,34 @@ WRONG: dict[str, tuple[str, str, int, str, str]] = {
         'there is no owner "Deployment" here, only ReplicaSet, DaemonSet, none',
         "",
     ),
+    "nothing expected under a key": (
+        "- expect: {node: gpu-a.lan, allocatable: {}}",
+        "steps[0].expect.allocatable",
+        7,
+        "nothing is said of what must be seen",
+        "",
+    ),
+    "nothing expected of slots": (
+        "- expect: {node: gpu-a.lan, slots: {r/x: {}}}",
+        "steps[0].expect.slots.r/x",
+        7,
+        "nothing is said of its slots, accepted here: ",
+        "",
+    ),
+    "a list of expectations": (
+        "- expect: [node]",
+        "steps[0].expect",
+        7,
+        "found a list, accepted is a mapping with node, ",
+        "",
+    ),
+    "more than all pods of a budget": (
+        '- pdb: {name: b, selector: {a: b}, minAvailable: "101%"}',
+        "steps[0].pdb.minAvailable",
+        7,
+        'found "101%", accepted is a whole number or a percentage',
+        'write 1 or "50%"',
+    ),
     "nothing expected of holders": (
         "- expect: {who: {node: gpu-a.lan, gpu: 0}}",
         "steps[0].expect.who",
@@ -634,6 +662,12 @@ FRAMES: dict[str, tuple[str, str, str]] = {
         "values.mps.enabled",
         "write false",
     ),
+    "no nodes": ("nodes: []\n", "nodes", ""),
+    "a kubelet that never rests": (
+        NODES.replace("500ms", "0s"),
+        "nodes[0].kubelet.statusPeriod",
+        "write 1s or 100ms",
+    ),
     "a model under the name that it is sold by": (
         NODES.replace("a100-80gb", "NVIDIA A100-SXM4-80GB"),
         "nodes[0].gpus[0]",
@@ -684,7 +718,9 @@ def test_never_may_speak_of_a_pod_that_is_still_to_come() -> None:
     assert problem.suggestion == 'did you mean "default/latter"?'
 
 
-@pytest.mark.parametrize("text", ["", "a: 1\n---\nb: 2\n", "- x\n", "steps: [}"])
+@pytest.mark.parametrize(
+    "text", ["", "nodes: [{name: a}]\nsteps: []\n", "a: 1\n---\nb: 2\n", "- x\n", "steps: [}"]
+)
 def test_what_is_no_story_is_refused(text: str) -> None:
     """Empty texts, several documents, lists and broken YAML end in a refusal."""
     with pytest.raises(RefusedError):
