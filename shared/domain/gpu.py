@@ -45,12 +45,24 @@ class MigMode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """How many engines of each kind a MIG device has, beside its multiprocessors."""
+
+    copy: int
+    decoder: int
+    encoder: int
+    jpeg: int
+    ofa: int  # optical flow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MigDevice:
     """One GPU instance with its full-width compute instance.
 
     `profile` is NVML's own name ("1g.10gb"); names and sizes depend on the driver, so they are
     read and never computed. Ids are opaque. Memory in MiB. `nodes` are paths of the device nodes
-    that guard it, which a container needs beside its GPU's.
+    that guard it, which a container needs beside its GPU's. `engines` is None for a device that
+    is only planned.
     """
 
     index: int
@@ -64,6 +76,7 @@ class MigDevice:
     multiprocessors: int
     gpu_slices: int
     compute_slices: int
+    engines: Engines | None = None
     nodes: tuple[str, ...] = ()
     health: Health = HEALTHY
 

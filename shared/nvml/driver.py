@@ -15,7 +15,7 @@ from typing import Any
 
 import pynvml
 
-from shared.domain.gpu import Gpu, MigDevice, MigMode
+from shared.domain.gpu import Engines, Gpu, MigDevice, MigMode
 from shared.nvml import errors
 from shared.nvml.port import GpuEvent, Versions
 
@@ -230,6 +230,13 @@ def _read_mig_device(gpu: Any, handle: Any, index: int, uuid: str) -> MigDevice:
         multiprocessors=int(attributes.multiprocessorCount),
         gpu_slices=int(attributes.gpuInstanceSliceCount),
         compute_slices=int(attributes.computeInstanceSliceCount),
+        engines=Engines(
+            copy=int(attributes.sharedCopyEngineCount),
+            decoder=int(attributes.sharedDecoderCount),
+            encoder=int(attributes.sharedEncoderCount),
+            jpeg=int(attributes.sharedJpegCount),
+            ofa=int(attributes.sharedOfaCount),
+        ),
     )
 
 

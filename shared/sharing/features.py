@@ -1,20 +1,22 @@
 """The labels of GPU Feature Discovery that tell of hardware and driver, whatever is shared.
 
 `labels` puts them beside its own; the controller adds the versions, which a plan does not know.
-No inventory tells the machine's name, the class of a PCI device or a MIG device's engines, so their
-labels are left alone.
+No inventory tells the machine's name or the class of a PCI device, so their labels are left alone.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
-from shared.domain.gpu import Gpu, MigDevice
+from shared.domain.gpu import Engines, Gpu, MigDevice
 from shared.domain.sharing import GPU_RESOURCE, MigStrategy, Share, Strategy
 
 MIG_CAPABLE = "nvidia.com/mig.capable"
 MPS_CAPABLE = "nvidia.com/mps.capable"
-PART_SUFFIXES = ("multiprocessors", "slices.gi", "slices.ci")
+_SIZES = ("multiprocessors", "slices.gi", "slices.ci")
+_ENGINES = tuple(f"engines.{each.name}" for each in dataclasses.fields(Engines))
+PART_SUFFIXES = (*_SIZES, *_ENGINES)
 _ARCHITECTURE = tuple(
     f"{GPU_RESOURCE}.{name}" for name in ("family", "compute.major", "compute.minor")
 )
@@ -87,12 +89,13 @@ def of_node(
 
 
 def of_part(resource: str, mig: MigDevice) -> dict[str, str]:
-    """Return the size of a MIG device that stands for its resource."""
-    values = (mig.multiprocessors, mig.gpu_slices, mig.compute_slices)
-    return {
-        f"{resource}.{suffix}": str(value)
-        for suffix, value in zip(PART_SUFFIXES, values, strict=True)
-    }
+    """Return the size and the engines of a MIG device that stands for its resource."""
+    values = dict(
+        zip(_SIZES, (mig.multiprocessors, mig.gpu_slices, mig.compute_slices), strict=True)
+    )
+    if mig.engines is not None:
+        values |= zip(_ENGINES, dataclasses.astuple(mig.engines), strict=True)
+    return {f"{resource}.{suffix}": str(value) for suffix, value in values.items()}
 
 
 def _architecture(capability: tuple[int, int]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.contract.generation import NONE, Generation
 from shared.contract.messages import ConfigState, Intent, Source, Stamp
-from shared.domain.gpu import Gpu, Hardware, MigDevice, MigMode
+from shared.domain.gpu import Engines, Gpu, Hardware, MigDevice, MigMode
 from shared.domain.sharing import UNSHARED, SharedResource, SharingConfig, SourceKind, Strategy
 
 
@@ -43,6 +43,7 @@ def mig_gpu(index: int, instances: int) -> Gpu:
                 multiprocessors=14,
                 gpu_slices=1,
                 compute_slices=1,
+                engines=Engines(copy=1, decoder=0, encoder=0, jpeg=0, ofa=0),
             )
             for number in range(instances)
         ),

@@ -25,7 +25,7 @@ def shown(gpus: tuple[Gpu, ...], text: str = "") -> dict[str, str]:
 
 
 # Names and forms of the expected files of GPU Feature Discovery, with what no inventory tells left
-# out: gfd.timestamp, gpu.machine, gpu.mode, engines.
+# out: gfd.timestamp, gpu.machine, gpu.mode.
 PLAIN = {
     "cuda.driver.major": "[0-9]+",
     "cuda.driver.minor": "[0-9]+",
@@ -52,6 +52,7 @@ PLAIN = {
 }
 STRATEGY = {"mig.strategy": "none|single|mixed"}
 PART = {"multiprocessors": "[0-9]+", "slices.gi": "[0-9]+", "slices.ci": "[0-9]+"}
+PART |= {f"engines.{kind}": "[0-9]+" for kind in ("copy", "decoder", "encoder", "jpeg", "ofa")}
 GROUP = {name[4:]: PLAIN[name] for name in PLAIN if re.match("gpu.[cprsm](?!ompute)", name)}
 SINGLE = PLAIN | STRATEGY | {f"gpu.{name}": form for name, form in PART.items()}
 MIXED = PLAIN | STRATEGY | {f"mig-1g.10gb.{name}": form for name, form in (GROUP | PART).items()}

@@ -129,6 +129,8 @@ def test_under_mixed_each_mig_resource_is_described_under_its_name() -> None:
         f"{prefix}multiprocessors": "14",
         f"{prefix}slices.gi": "1",
         f"{prefix}slices.ci": "1",
+        f"{prefix}engines.copy": "1",
+        **{f"{prefix}engines.{kind}": "0" for kind in ("decoder", "encoder", "jpeg", "ofa")},
     }
     assert (found["nvidia.com/gpu.count"], found["nvidia.com/gpu.replicas"]) == ("2", "1")
     assert found[labels.MIG_STRATEGY] == "mixed"
@@ -150,11 +152,11 @@ def test_labels_of_parts_that_are_gone_are_ours_and_others_are_not() -> None:
     gone = "nvidia.com/mig-3g.40gb.count"
     others = {"nvidia.com/mig.config", "nvidia.com/mig.config.state", "nvidia.com/gpu.machine"}
     size = "nvidia.com/mig-1g.10gb.me.slices.gi"
-    found = labels.ours({gone, size, "nvidia.com/mig-3g.40gb.engines.copy", *others})
+    found = labels.ours({gone, size, "nvidia.com/mig-3g.40gb.special", *others})
     assert {gone, size} <= found
     assert labels.MIXED_MODELS in found
     assert not found & others
-    assert "nvidia.com/mig-3g.40gb.engines.copy" not in found
+    assert "nvidia.com/mig-3g.40gb.special" not in found
 
 
 def test_a_node_without_gpus_has_no_labels() -> None:
