@@ -101,6 +101,19 @@ def _model(spot: Spot) -> str:
     return spot.choice(catalogue.models(), "GPU model", catalogue.did_you_mean)
 
 
+def _uuid(spot: Spot) -> str:
+    text = spot.text()
+    if text and not text.startswith("GPU-"):
+        spot.refuse(f'found "{text}", accepted is the UUID of a GPU', f"write GPU-{text}")
+    return text
+
+
+def uuids(node: Node) -> frozenset[str]:
+    """The UUIDs that a story itself gives to GPUs of a node."""
+    given = (gpu.get("uuid") for gpu in node.gpus if isinstance(gpu, Mapping))
+    return frozenset(uuid for uuid in given if uuid)
+
+
 def _instances(spot: Spot) -> list[dict[str, str | int]]:
     return [_instance(each) for each in spot.items()]
 
@@ -114,7 +127,7 @@ def _instance(spot: Spot) -> dict[str, str | int]:
 
 # Of the other keys any spelling will do that the simulation takes.
 _GPU_SHAPES: Mapping[str, Callable[[Spot], Any]] = {
-    "uuid": Spot.text,
+    "uuid": _uuid,
     "memoryMiB": lambda spot: spot.whole(least=1),
     "instances": _instances,
     "profileIds": lambda spot: {name: each.whole(least=0) for name, each in spot.mapping().items()},

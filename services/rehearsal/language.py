@@ -65,6 +65,9 @@ def _nodes(root: Spot, parts: Mapping[str, Spot]) -> tuple[Node, ...]:
         node = cast.node(spot)
         if node.name in nodes:
             spot.refuse(f"the node {node.name} stands twice", "give each node its own name")
+        for other in nodes.values():
+            for uuid in sorted(cast.uuids(node) & cast.uuids(other)):
+                spot.refuse(f"{other.name} has a GPU {uuid} as well", "give each GPU its own")
         nodes[node.name] = node
     return tuple(nodes.values())
 

@@ -662,6 +662,18 @@ FRAMES: dict[str, tuple[str, str, str]] = {
         "values.mps.enabled",
         "write false",
     ),
+    "a UUID that no GPU has": (
+        NODES.replace("t4]", "{model: t4, uuid: one}]"),
+        "nodes[0].gpus[1].uuid",
+        "write GPU-one",
+    ),
+    "the same GPU in two nodes": (
+        "nodes:\n"
+        "  - {name: gpu-a.lan, gpus: [{model: t4, uuid: GPU-1}]}\n"
+        "  - {name: gpu-b.lan, gpus: [l4, {model: t4, uuid: GPU-1}]}\n",
+        "nodes[1]",
+        "give each GPU its own",
+    ),
     "no nodes": ("nodes: []\n", "nodes", ""),
     "a kubelet that never rests": (
         NODES.replace("500ms", "0s"),
