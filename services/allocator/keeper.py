@@ -146,7 +146,7 @@ class Keeper:
             log.info("%d slots are withheld: %s", len(hold.slots), hold.reason, extra=about)
         elif self.state.hold is not None and self.state.hold.recut:
             log.info("no slot is withheld any more", extra=about)
-        self._take(ledger.withheld(self.state, hold))
+        self._take(ledger.withheld(self.state, hold, self.now_ns()))
         self._derive_if_stale()
 
     async def run(self) -> None:

@@ -14,6 +14,7 @@ from services.allocator import forms, told
 from services.allocator.grants import Grant, Key, Listed
 from services.allocator.told import Told
 from shared.contract.messages import Hold, Inventory
+from shared.domain import slots as slot_ids
 from shared.domain.slots import Holder
 
 EXPIRY_NS = 10_000_000_000  # two Lists this far apart that do not show a grant end it
@@ -27,10 +28,10 @@ Ended = Mapping[tuple[Key, Holder], int]  # when List first failed to name them,
 class State:
     """All that the ledger remembers.
 
-    `ended` are holders that an Allocate of their slot proved finished, for as long as List goes
-    on naming them (before Kubernetes 1.34 it does) and a little longer. `inventory` is None until
-    one is known; `confirmed` is False while it may be from another boot. `listed_ns` is when the
-    newest List taken in was asked for.
+    `ended` are holders that an Allocate of their slot proved finished, or of which a hold says so,
+    for as long as List goes on naming them (before Kubernetes 1.34 it does) and a little longer.
+    `inventory` is None until one is known; `confirmed` is False while it may be from another boot.
+    `listed_ns` is when the newest List taken in was asked for.
     """
 
     grants: Mapping[Key, Grant] = field(default_factory=dict)
@@ -97,9 +98,27 @@ def devices(state: State, inventory: Inventory, *, confirmed: bool) -> Change:
     return Change(replace(state, inventory=inventory, confirmed=confirmed))
 
 
-def withheld(state: State, hold: Hold) -> Change:
-    """Take in which slots the agent wants withheld; a hold without slots ends it."""
-    return Change(replace(state, hold=hold))
+def withheld(state: State, hold: Hold, now_ns: int) -> Change:
+    """Take in which slots the agent wants withheld; a hold without slots ends it.
+
+    It may tell of pods that have ended. Nobody new gets such a slot while the hold stands, so a
+    pod of that name that comes later is none of its holders.
+    """
+    ended = {
+        (key, holder): 0
+        for key, grant in state.grants.items()
+        if _is_withheld(grant, hold, state.inventory)
+        for holder in grant.names
+        if holder.pod_key in hold.ended
+    }
+    gone = {
+        key: grant
+        for key, grant in state.grants.items()
+        if grant.names and all((key, holder) in ended for holder in grant.names)
+    }
+    left = {key: grant for key, grant in state.grants.items() if key not in gone}
+    new = replace(state, hold=hold, grants=left, ended={**state.ended, **ended})
+    return Change(new, told.released(gone.values(), now_ns, "it has ended"))
 
 
 def restored(state: State, now_ns: int) -> State:
@@ -127,6 +146,14 @@ def rebuilt(before: State, after: State) -> dict[str, int]:
 def doubtful(state: State) -> bool:
     """Whether a holder was missing from the last List, so that another should follow soon."""
     return any(grant.missed_ns and not grant.unresolved for grant in state.grants.values())
+
+
+def _is_withheld(grant: Grant, hold: Hold, inventory: Inventory | None) -> bool:
+    device = slot_ids.device_of(grant.slot)
+    gpus = inventory.gpus if inventory else ()
+    of = {part.uuid: gpu.uuid for gpu in gpus for part in gpu.mig_devices}
+    cut = of.get(device, device) in hold.recut and device not in hold.kept
+    return cut or grant.slot in hold.slots
 
 
 def _as_offered(grant: Grant, state: State) -> Grant:

@@ -232,13 +232,15 @@ class Hold:
 
     Of the GPUs in `recut` everything is withheld but the devices in `kept`, whatever appears on
     them meanwhile: `slots` are those that were known when the hold was written. One without
-    `recut` ends the former.
+    `recut` ends the former. `ended` are pods, as namespace/name, that hold none of what is
+    withheld, whatever the kubelet says: they have ended.
     """
 
     stamp: Stamp
     slots: tuple[str, ...] = ()
     recut: tuple[str, ...] = ()  # UUIDs of GPUs
     kept: tuple[str, ...] = ()  # UUIDs of MIG devices
+    ended: tuple[str, ...] = ()
     release_nvml: bool = False  # every NVML user of slicewire must let go of the driver
     reason: str = ""
     order: int = 0  # of the attempt; ledger and inventory answer with it

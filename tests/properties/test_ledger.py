@@ -185,7 +185,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def hold(self, withheld: tuple[str, ...]) -> None:
         """The agent withholds slots, or lets them go."""
         stamp = hardware.stamp(Generation(1, self.pods))
-        self.state = ledger.withheld(self.state, Hold(stamp=stamp, slots=withheld)).state
+        self.state = ledger.withheld(self.state, Hold(stamp=stamp, slots=withheld), self.now).state
 
     @rule()
     def crash(self) -> None:

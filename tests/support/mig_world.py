@@ -254,6 +254,9 @@ class World:
     def allocate_hold(self) -> None:
         """The allocator takes in the hold and writes its ledger."""
         self.allocator_hold, self.allocator_generation = self.hold, self.hold_generation
+        ended = self.hold.ended
+        left = {slot: pod for slot, pod in self.finished.items() if f"team/{pod}" not in ended}
+        self.finished = left
         self.account()
 
     def account(self) -> None:

@@ -176,11 +176,23 @@ def _planned(view: View, goal: Goal, ready: tuple[GpuSight, ...], people: plan.H
 
 
 def _of_now(view: View, change: Change) -> Change:
-    """Carry a change over to the newest generation, which wants the same."""
-    if change.generation == view.generation:
-        return change
-    traceparent = view.traceparent or change.traceparent
-    return dataclasses.replace(change, generation=view.generation, traceparent=traceparent)
+    """Carry a change over to the newest generation, which wants the same, with what it tells.
+
+    Nobody can get a slot while a hold stands, so who has ended once holds none again.
+    """
+    if change.generation != view.generation:
+        traceparent = view.traceparent or change.traceparent
+        return dataclasses.replace(change, generation=view.generation, traceparent=traceparent)
+    told = view.intent.ended if view.intent and _answered(view, change) else ()
+    return dataclasses.replace(change, ended=tuple(sorted({*change.ended, *told})))
+
+
+def _answered(view: View, change: Change) -> bool:
+    """Whether the controller has met the demands of this very attempt."""
+    intent = view.intent
+    return intent is not None and (
+        (intent.prepared_for, intent.prepared_order) == (change.generation, change.order)
+    )
 
 
 def _still_fits(view: View, change: Change) -> bool:
@@ -209,30 +221,17 @@ def _devices(instances: list[GpuInstance]) -> set[str]:
 def _make_room(view: View, change: Change) -> Decision:
     """Before the first write: have the controller prepare, withhold, wait until nobody is there."""
     change = _with_slots(view, change)
-    intent = view.intent
-    answered = intent is not None and (
-        (intent.prepared_for, intent.prepared_order) == (change.generation, change.order)
-    )
-    if not (answered or change.quiet):
+    if not (_answered(view, change) or change.quiet):
         if change.prepared == change.generation:  # withdrawn: what was held is free again
             return _start(ending.without(view), change.goal)
         return _prepare(view, change)
-    change = dataclasses.replace(
-        change,
-        prepared=change.generation,
-        held_ns=change.held_ns or view.now_ns,
-        ended=_ended(change, intent) if answered and intent is not None else change.ended,
-    )
+    held_ns = change.held_ns or view.now_ns
+    change = dataclasses.replace(change, prepared=change.generation, held_ns=held_ns)
     missing = cutting.missing(view, change) or _running(view, change)
     if not missing:
         begun = dataclasses.replace(change, begun=True)
         return cutting.go_on(view, begun) or _start(ending.without(view), change.goal)
     return cutting.wait(view, change, missing)
-
-
-def _ended(change: Change, intent: Intent) -> tuple[str, ...]:
-    """Nobody can get a slot while the hold stands, so who has ended once holds none again."""
-    return tuple(sorted({*change.ended, *intent.ended}))
 
 
 def _with_slots(view: View, change: Change) -> Change:

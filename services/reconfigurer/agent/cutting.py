@@ -45,7 +45,7 @@ def missing(view: View, change: Change) -> str:
     ledger, inventory = view.ledger, view.inventory
     if ledger is None or (ledger.held_order, ledger.held_for) != due:
         return "the allocator has not withheld the slots yet"
-    rows = [row for row in busy(view, change) if not _has_ended(row, change)]
+    rows = busy(view, change)
     if rows:
         return f"withheld slots are in use by {words.held(rows)}"
     paused = inventory is not None and (inventory.paused_order, inventory.paused_for) == due
@@ -58,10 +58,6 @@ def busy(view: View, change: Change) -> tuple[LedgerRow, ...]:
     """Return the withheld slots that somebody has, as far as is known."""
     ledger = view.ledger
     return () if ledger is None else holders.busy(ledger, change.recut, change.kept)
-
-
-def _has_ended(row: LedgerRow, change: Change) -> bool:
-    return row.holder is not None and row.holder.pod_key in change.ended
 
 
 def wait(view: View, change: Change, lacking: str) -> Decision:

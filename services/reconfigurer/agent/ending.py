@@ -164,6 +164,7 @@ def _hold(view: View, memory: Memory) -> Hold:
         slots=change.slots if change else (),
         recut=tuple(kept),
         kept=tuple(dict.fromkeys(device for devices in kept.values() for device in devices)),
+        ended=change.ended if change else (),
         release_nvml=change.release_nvml if change else False,
         reason=_why(change, memory),
     )

@@ -50,7 +50,8 @@ class Change:
     `prepared` is the generation for which the controller has met the demands; `held_ns` is since
     when the hold is out. `begun` is set before the first write, `step` before each. `abandoned`:
     the goal is no longer wanted, GPUs that are half cut go back. `ended` are pods, as
-    namespace/name, that have ended, though the ledger may name them.
+    namespace/name, that have ended: the allocator, which hears that from the kubelet late or not
+    at all, is told with the hold.
     """
 
     order: int

@@ -57,43 +57,58 @@ def test_a_preparation_for_an_earlier_attempt_is_none(world: World) -> None:
     assert not world.hold.recut
 
 
-def test_a_pod_that_has_ended_is_not_waited_for(world: World) -> None:
-    """The kubelet lists it on, before Kubernetes 1.34; it stays named until the first write."""
+def test_who_has_ended_is_told_to_the_allocator(world: World) -> None:
+    """Before Kubernetes 1.34 it would wait for the kubelet, which lists the pod on."""
     prepared(world)
-    assert world.intent is not None
+    (slot,) = world.pods
+    world.finish(slot)
     world.step()
     assert world.said is not None
-    assert world.said.phase is Phase.HOLDING
-    world.intent = dataclasses.replace(world.intent, ended=("team/other",))
+    assert (world.said.phase, [who.pod for who in world.said.blockers]) == (Phase.HOLDING, ["big"])
+    world.evict()
     world.step()
-    assert "in use by team/big" in world.said.sentence
-    assert [holder.pod for holder in world.said.blockers] == ["big"]
-    world.intent = dataclasses.replace(world.intent, ended=("team/big",))
-    world.pods = {}  # its process is gone, the ledger's row is not
+    assert world.hold.ended == ("team/big",)
+    assert not world.gpus[0].writes, "the ledger does not say so yet"
+    world.allocate_hold()
     world.step()
     assert len(world.gpus[0].instances) == 7
 
 
-def test_who_has_ended_is_known_to_a_newer_generation_of_a_change_that_has_begun(
-    world: World,
-) -> None:
-    """It is on disk: a new leader says nothing of it while the agent works."""
+def test_who_has_ended_is_known_to_a_newer_generation_of_the_change(world: World) -> None:
+    """A new leader has not looked at the pods yet, and the allocator may hear it only now."""
     prepared(world)
-    assert world.intent is not None
-    world.intent = dataclasses.replace(world.intent, ended=("team/big",))
-    world.pods = {}
-    world.crash = lambda where: where == "before destroy 2g.20gb at 2"
-    with pytest.raises(CrashedError):
-        world.step()
-    world.crash = lambda _where: False
+    (slot,) = world.pods
+    world.finish(slot)
+    world.step()
+    world.evict()
+    world.step()
     world.want_again()
     world.step()
-    assert world.ledger is not None
-    world.ledger = dataclasses.replace(
-        world.ledger, held_for=world.generation, held_order=world.hold.order
-    )
+    assert world.hold.ended == ("team/big",)
+
+
+def test_what_an_answer_to_an_earlier_attempt_says_of_pods_is_not_believed(world: World) -> None:
+    """One of that name may run now."""
+    prepared(world)
+    assert world.intent is not None
+    order = world.intent.prepared_order
+    world.intent = dataclasses.replace(world.intent, ended=("team/big",), prepared_order=order - 1)
     world.step()
-    assert len(world.gpus[0].instances) == 7
+    assert not world.hold.ended
+
+
+def test_who_ended_before_the_gpu_was_cut_is_not_waited_for_when_it_is_whole_again() -> None:
+    """The kubelet lists them on by the GPU's UUID, which is back as soon as MIG is off."""
+    world = World()
+    world.gpus[0].on = world.gpus[0].pending = False
+    world.advertise()
+    world.allocate_hold()
+    world.grant("GPU-0", "long-over")
+    world.finish("GPU-0")
+    world.want("wanted", SEVEN)
+    assert world.play().phase is Phase.SUCCESS
+    world.want("wanted", None)
+    assert world.play().phase is Phase.SUCCESS
 
 
 def test_a_ledger_that_answers_an_earlier_hold_proves_nothing(world: World) -> None:

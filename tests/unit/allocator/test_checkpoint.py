@@ -24,7 +24,7 @@ def full_state() -> State:
     state = slots.state_of(slots.inventory(slots.time_sliced(4), slots.named(0, "a")))
     state = ledger.listed(state, listing(("p", ["GPU-a::0"]), ("q", ["GPU-a::1"])), SECOND).state
     state = ledger.allocated(state, GPU, ["GPU-a::1"], 2 * SECOND, "trace").state
-    return ledger.withheld(state, Hold(stamp=hardware.stamp(), slots=("GPU-a::3",))).state
+    return ledger.withheld(state, Hold(stamp=hardware.stamp(), slots=("GPU-a::3",)), 0).state
 
 
 def test_a_state_comes_back_as_it_was() -> None:

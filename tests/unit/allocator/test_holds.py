@@ -44,7 +44,7 @@ def hold(order: int, *kept: str, generation: Generation = FIRST) -> Hold:
 def state(*gpus: Gpu, holders: tuple[str, ...] = (), held: Hold | None = None) -> State:
     seen = slots.state_of(slots.inventory(MIXED, *gpus))
     known = ledger.listed(seen, listing(("p", holders), resource=ONE), SECOND).state
-    return known if held is None else ledger.withheld(known, held).state
+    return known if held is None else ledger.withheld(known, held, SECOND).state
 
 
 def listed(now: State) -> dict[str, bool]:
@@ -77,12 +77,38 @@ def test_a_holder_of_what_stays_keeps_nobody_waiting() -> None:
     assert not standing.derive(now).emptying
 
 
+def test_holders_that_have_ended_are_let_go_though_the_kubelet_lists_them_on() -> None:
+    """Only what is withheld: a pod of the name may have a slot elsewhere by now."""
+    rows = listing(("p", ("MIG-0-3",)), ("q", ("MIG-0-2", "MIG-0-0")), resource=ONE)
+    known = ledger.listed(slots.state_of(slots.inventory(MIXED, FOUR)), rows, SECOND).state
+    told = dataclasses.replace(hold(1, "MIG-0-0", "MIG-0-1"), ended=("default/p", "default/q"))
+    after = ledger.withheld(known, told, 2 * SECOND)
+    assert {slot for _, slot in after.state.grants} == {"MIG-0-0"}
+    assert [fact.sentence.rpartition(": ")[2] for fact in after.facts] == ["it has ended"] * 2
+    assert not standing.derive(after.state).emptying
+    again = ledger.listed(after.state, rows, 20 * SECOND).state
+    assert {slot for _, slot in again.grants} == {"MIG-0-0"}
+
+
+def test_a_gpu_whose_holder_has_ended_is_offered_in_parts() -> None:
+    """The kubelet lists the pod on by the UUID of the whole GPU."""
+    whole = slots.inventory(MIXED, hardware.gpu(0))
+    rows = listing(("p", ("GPU-0",)))
+    held = ledger.listed(slots.state_of(whole), rows, SECOND).state
+    told = Hold(stamp=hardware.stamp(FIRST), recut=("GPU-0",), ended=("default/p",), order=1)
+    held = ledger.withheld(held, told, SECOND).state
+    cut = ledger.devices(held, slots.inventory(MIXED, FOUR), confirmed=True).state
+    free = ledger.withheld(cut, Hold(stamp=hardware.stamp(FIRST)), SECOND).state
+    free = ledger.listed(free, rows, 20 * SECOND).state
+    assert len(listed(free)) == 4
+
+
 def test_what_appears_on_the_gpu_meanwhile_is_withheld_until_the_hold_ends() -> None:
     """Nobody may get an instance that may have to go again."""
     more = hardware.mig_gpu(0, 6)
     now = state(more, held=hold(1, "MIG-0-0"))
     assert listed(now) == {"MIG-0-0": True}
-    after = ledger.withheld(now, Hold(stamp=hardware.stamp(FIRST))).state
+    after = ledger.withheld(now, Hold(stamp=hardware.stamp(FIRST)), SECOND).state
     assert len(listed(after)) == 6
 
 

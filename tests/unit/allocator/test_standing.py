@@ -140,7 +140,7 @@ def test_withheld_slots(held: list[str], expected: dict[str, bool]) -> None:
     """Withheld slots are never handed out, and leave the list when nobody has one of them."""
     state = with_holders(slots.inventory(slots.time_sliced(4), A), *held)
     hold = Hold(stamp=hardware.stamp(Generation(1, 2)), slots=(A0, A1), reason="MIG change")
-    after = ledger.withheld(state, hold).state
+    after = ledger.withheld(state, hold, SECOND).state
     assert listed(after) == expected
     assert standing.derive(after).slots[GPU][A0].trouble == "it is withheld: MIG change"
     assert counts(after, "GPU-a").unhealthy == 2 - len(held)
