@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from shared.contract.facts import Fact
 from shared.contract.waiting import Request, Waiting, WaitingPod
+from shared.domain.slots import SlotState
 from shared.sharing import names
 from shared.waiting import finding, reasons, refused, telling, words
-from shared.waiting.node import NodeView
+from shared.waiting.node import TAKEN, NodeView
 from shared.waiting.reasons import Reason, Slot, Verdict
 
+HAS = TAKEN | {SlotState.LOST}  # a pod has its slot, though the device may be gone
 NOWHERE = "no node with GPUs is one that it may go to"
 
 
@@ -87,6 +89,7 @@ class Judge:
     def _running(self, key: str, held: tuple[Slot, ...]) -> Verdict:
         what = words.some([f"{each.slot} ({each.resource})" for each in held])
         each_of = Counter((each.node, each.resource) for each in held)
+        places = {each.node for each in held}
         nodes = tuple(
             finding.told(
                 self._views[node],
@@ -98,11 +101,15 @@ class Judge:
         return Verdict(
             pod=key,
             reason=Reason.RUNNING,
-            sentence=f"it runs on {words.some({each.node for each in held})} and holds {what}",
+            sentence=f"it runs on {words.some(places)} and holds {what}",
+            hint="; ".join(filter(None, (self._beneath(node, held) for node in sorted(places)))),
             nodes=nodes,
             trace=min({each.trace for each in held} - {""}, default=""),
             slots=held,
         )
+
+    def _beneath(self, node: str, held: tuple[Slot, ...]) -> str:
+        return words.beneath(self._views[node], {each.slot for each in held})
 
     def _of_demand(self, requests: tuple[Request, ...], place: tuple[str, ...]) -> Verdict:
         key = requests, place
@@ -138,8 +145,8 @@ def of_demand(requests: Sequence[Request], views: Sequence[NodeView]) -> Verdict
 def _by_pod(views: Iterable[NodeView]) -> dict[str, tuple[Slot, ...]]:
     found: dict[str, list[Slot]] = {}
     for view in views:
-        for row in view.rows:
-            if row.holder is not None:
+        for row in view.ledger.rows if view.ledger else ():
+            if row.holder is not None and row.state in HAS:
                 slot = Slot(node=view.name, slot=row.slot, resource=row.resource, trace=row.trace)
                 found.setdefault(row.holder.pod_key, []).append(slot)
     return {pod: tuple(slots) for pod, slots in found.items()}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from shared.contract.messages import Phase
 from shared.contract.waiting import NodeFact, Request
 from shared.domain import slots
+from shared.domain.sharing import Strategy
+from shared.domain.slots import SlotState
 from shared.geometry.board import words as multiset
 from shared.sharing import suggest
 from shared.waiting.node import NodeView
@@ -54,25 +56,38 @@ def sick(view: NodeView, resource: str) -> str:
     """Say what is wrong with the devices that offer a resource."""
     devices = {share.uuid for share in view.offers(resource)}
     devices |= {slots.device_of(row.slot) for row in view.rows if row.resource == resource}
-    said = [
-        f"GPU {gpu.index} is {gpu.health.state}: {quoted(gpu.health.reason)}"
-        for gpu in view.gpus
-        if not gpu.health.usable
-    ]
-    said += [
-        f"{gpu.index}:{each.index} {each.profile} is {each.health.state}:"
-        f" {quoted(each.health.reason)}"
-        for gpu in view.gpus
-        for each in gpu.mig_devices
-        if gpu.health.usable and not each.health.usable and each.uuid in devices
-    ]
-    said += [
-        f"the MPS daemon of GPU {gpu.index} is {daemon.state}: {quoted(daemon.reason)}"
-        for gpu in view.gpus
-        for daemon in view.daemons
-        if daemon.gpu_uuid == gpu.uuid and gpu.uuid in devices and not daemon.ready
-    ]
+    said = _broken(view, {gpu.uuid for gpu in view.gpus}, devices, devices)
     return "; ".join(said) or "its devices are not confirmed yet"
+
+
+def beneath(view: NodeView, held: Collection[str]) -> str:
+    """Say what is wrong with the devices of slots that a pod has; empty where they are well."""
+    rows = [row for row in (view.ledger.rows if view.ledger else ()) if row.slot in held]
+    gone = {slots.device_of(row.slot) for row in rows if row.state is SlotState.LOST}
+    said = [f"{device} is gone: delete the pod, what made it makes another" for device in gone]
+    devices = {slots.device_of(row.slot) for row in rows}
+    clients = {row.gpu_uuid for row in rows if row.strategy is Strategy.MPS}
+    said = [*sorted(said), *_broken(view, {row.gpu_uuid for row in rows}, devices, clients)]
+    return "; ".join(said)
+
+
+def _broken(
+    view: NodeView, gpus: Collection[str], devices: Collection[str], mps: Collection[str]
+) -> Iterator[str]:
+    """What is wrong with GPUs, with MIG devices on GPUs that are well, with the daemons of GPUs."""
+    for gpu in view.gpus:
+        if gpu.uuid in gpus and not gpu.health.usable:
+            yield f"GPU {gpu.index} is {gpu.health.state}: {quoted(gpu.health.reason)}"
+    for gpu in view.gpus:
+        for each in gpu.mig_devices:
+            if gpu.health.usable and not each.health.usable and each.uuid in devices:
+                where = f"{gpu.index}:{each.index} {each.profile}"
+                yield f"{where} is {each.health.state}: {quoted(each.health.reason)}"
+    for gpu in view.gpus:
+        for daemon in view.daemons:
+            if daemon.gpu_uuid == gpu.uuid and gpu.uuid in mps and not daemon.ready:
+                reason = quoted(daemon.reason)
+                yield f"the MPS daemon of GPU {gpu.index} is {daemon.state}: {reason}"
 
 
 def change(view: NodeView) -> str:

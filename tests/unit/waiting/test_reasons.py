@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 from shared.contract.generation import Generation
 from shared.contract.messages import Drain, Phase
 from shared.contract.mps import DaemonState, MpsDaemon
-from shared.contract.waiting import Request
-from shared.domain.sharing import MigStrategy, SharingConfig
+from shared.contract.waiting import Request, Waiting
+from shared.domain.sharing import MigStrategy, SharingConfig, Strategy
+from shared.domain.slots import SlotState
+from shared.waiting import verdict
 from shared.waiting.reasons import NEAREST, Reason
 from tests.unit.waiting import world
 from tests.unit.waiting.world import GPU, SHARED, asked, cut, node, pod
@@ -84,6 +87,46 @@ def test_a_daemon_that_is_down_has_what_is_missing() -> None:
     found = asked(pod(), view)
     assert found.reason is Reason.UNHEALTHY
     assert found.hint == "the MPS daemon of GPU 0 is down: it ended"
+
+
+@pytest.mark.parametrize(
+    ("sick", "changes", "hint"),
+    [
+        pytest.param(False, {}, "", id="all is well"),
+        pytest.param(True, {}, "GPU 0 is sick: XID 79", id="the GPU is sick"),
+        pytest.param(
+            False,
+            {"state": SlotState.LOST},
+            "GPU-gpu-a is gone: delete the pod, what made it makes another",
+            id="the device is gone",
+        ),
+        pytest.param(
+            False,
+            {"strategy": Strategy.MPS},
+            "the MPS daemon of GPU 0 is down: it ended",
+            id="the daemon is down",
+        ),
+    ],
+)
+def test_a_pod_that_runs_is_told_what_is_wrong_beneath_it(
+    sick: bool, changes: dict[str, Any], hint: str
+) -> None:
+    """Its slots are named all the same; what is wrong with other devices is no matter of it."""
+    view = node(held=["ml/a"], sick=sick)
+    assert view.inventory is not None
+    assert view.ledger is not None
+    down = MpsDaemon(gpu_uuid=view.gpus[0].uuid, state=DaemonState.DOWN, reason="it ended")
+    other = dataclasses.replace(view.gpus[0], index=1, uuid="GPU-1", health=world.SICK)
+    (row,) = view.ledger.rows
+    view = dataclasses.replace(
+        view,
+        inventory=dataclasses.replace(view.inventory, gpus=(*view.gpus, other), mps=(down,)),
+        ledger=dataclasses.replace(view.ledger, rows=(dataclasses.replace(row, **changes),)),
+    )
+    found = verdict.Judge({view.name: view}, Waiting(stamp=world.stamp("c"))).of_key("ml/a")
+    assert found
+    assert (found.reason, found.hint) == (Reason.RUNNING, hint)
+    assert row.slot in found.sentence
 
 
 def test_more_than_any_node_has() -> None:
