@@ -46,7 +46,9 @@ PEOPLE = (
     Command("who", "services.commands.who", "name the pods that hold slots"),
     Command("why", "services.commands.why", "say why a pod does not run, and what would help"),
     Command("trace", "services.commands.trace", "print the tree of one change, step by step"),
-    Command("plan", "services.commands.plan", "say what sharing and MIG texts would do, offline"),
+    Command(
+        "plan", "services.commands.plan", "say what sharing and MIG texts would do, offline", "node"
+    ),
     Command("rehearse", "services.commands.rehearse", "play a story of your own", "demo"),
     Command("demo", "services.commands.demo", "play the shipped story on simulated GPUs", "demo"),
     Command(

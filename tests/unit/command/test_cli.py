@@ -112,6 +112,30 @@ def test_a_part_that_is_not_installed_is_named_with_its_extra(
     assert "slicewire[demo]" in said
 
 
+LIBRARIES = {
+    "node": {"google.protobuf", "grpclib", "pynvml"},
+    "cluster": {"aiohttp", "kubernetes_asyncio", "nacl"},
+}
+WITHOUT = """
+import importlib, sys
+module, *missing = sys.argv[1:]
+sys.modules |= dict.fromkeys(missing)
+importlib.import_module(module)
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [each for each in catalogue.ALL if each.extra != "demo"], ids=lambda each: each.words
+)
+def test_a_command_needs_no_more_than_its_extra(command: catalogue.Command) -> None:
+    """Else it would end in a traceback where only that is installed."""
+    every = set().union(*LIBRARIES.values())
+    missing = every - LIBRARIES.get(command.extra, set())
+    words = [sys.executable, "-c", WITHOUT, command.module, *sorted(missing)]
+    ended = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+
+
 ENDLESS = """
 import asyncio, sys
 from services import cli
