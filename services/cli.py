@@ -43,6 +43,8 @@ def usage() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status is the sub-command's."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [*words[1:], "--help"]
     if words[:1] in (["-h"], ["--help"], ["help"]):
         return _for_people("help", lambda: _say(usage()))
     if words[:1] == ["--version"]:
@@ -89,6 +91,8 @@ def _say(text: str) -> int:
 def _not_found(words: Sequence[str]) -> str:
     if not words:
         return usage()
+    if words[0].startswith("-"):
+        return f"slicewire: {words[0]} stands before a command: options go after it."
     same = [each.words for each in catalogue.ALL if each.words.split()[0] == words[0]]
     typed = " ".join(words[:2] if same else words[:1])
     known = [each.words for each in catalogue.ALL]

@@ -52,6 +52,20 @@ def test_a_wrong_word_ends_with_2_and_the_nearest_command(
     assert proposed in capsys.readouterr().err
 
 
+def test_options_go_after_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is wrong with `slicewire -o json status` is no unknown command."""
+    assert cli.main(["-o", "json", "status"]) == 2
+    assert "-o stands before a command: options go after it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["help", "bus", "keys"], ["help", "who"]], ids=" ".join)
+def test_help_of_a_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """As with `--help` behind it."""
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(words)
+    assert f"usage: slicewire {' '.join(words[1:])}" in capsys.readouterr().out
+
+
 def test_no_word_at_all_shows_the_usage_as_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     """`slicewire` alone prints its page to standard error and ends with 2."""
     assert cli.main([]) == 2
