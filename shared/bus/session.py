@@ -163,8 +163,10 @@ class Session:
             RejectedError: the stream said no.
             LostError: no acknowledgement came; the message may be stored all the same.
         """
-        if len(data) > LARGEST_BYTES:
-            raise errors.RejectedError(f"{len(data)} bytes are more than {LARGEST_BYTES}")
+        # On a NATS that is not ours the limit may be lower; headers count as well.
+        largest = min(LARGEST_BYTES, self._client.max_payload - table.HEADER_ROOM_BYTES)
+        if len(data) > largest:
+            raise errors.RejectedError(f"{len(data)} bytes are more than {largest}")
         answer = await self._ask(subject, data, headers)
         acknowledgement = _json(answer)
         return int(acknowledgement["seq"])

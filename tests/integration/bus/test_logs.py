@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import pathlib
 import random
 from typing import Any
 
@@ -25,7 +27,16 @@ from tests.integration.bus.rig import (
 from tests.support.eventually import eventually
 from tests.support.running import running
 
+SMALL = 32 * 1024
 TRACE, OTHER_TRACE = "a" * 32, "b" * 32
+
+
+class SmallBroker(Broker):
+    """A server that takes no large messages."""
+
+    def configuration(self) -> str:
+        """The product's configuration with another limit."""
+        return json.dumps(json.loads(super().configuration()) | {"max_payload": SMALL})
 
 
 def fact(number: int, node: str = NODE, kind: FactKind = FactKind.GRANTED) -> Fact:
@@ -183,3 +194,22 @@ async def test_a_fact_that_is_too_large_does_not_stop_the_others(stocked: Broker
             writer.publish(fact(1))
             await eventually(lambda: seen(view, 1))
         assert bus.reconnects == 0
+
+
+async def test_a_server_that_takes_less_than_ours_refuses_one_entry_and_not_the_rest(
+    tmp_path: pathlib.Path,
+) -> None:
+    """On somebody's existing NATS the limit is theirs; what is above it is counted as dropped."""
+    broker = SmallBroker(tmp_path, [NODE])
+    await broker.start()
+    await make_streams(broker)
+    async with opened(broker, Role.ALLOCATOR, NODE) as bus, opened(broker, Role.COMMAND) as view:
+        writer = logs.FactWriter(bus, NODE)
+        async with running(writer.run()):
+            for length in (SMALL, SMALL - 600, SMALL - 200):  # headers count as well
+                writer.publish(dataclasses.replace(fact(0), id=f"{length}", sentence="x" * length))
+            writer.publish(fact(1))
+            await eventually(lambda: bus.connected and writer.waiting == 0)
+            await eventually(lambda: seen(view, 1))
+        assert (writer.dropped, bus.reconnects) == (3, 0)
+    await broker.stop()
