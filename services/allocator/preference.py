@@ -144,6 +144,8 @@ def _in_turn(
 
     Where each slot taken counts, the n-th free one of a device comes when n more are used there.
     """
+    if len(devices) == 1:  # a GPU that is not cut, with thousands of slots perhaps
+        return next(iter(devices.values()))
     if policy is AllocationPolicy.PACKED:
         fullest = sorted(devices, key=lambda uuid: -used[uuid])
         return [slot for uuid in fullest for slot in devices[uuid]]
