@@ -58,6 +58,8 @@ def _answer(view: NodeView, request: Request, slots: Slots) -> Answer:
 
 def _short(view: NodeView, request: Request, slots: Slots) -> Answer:
     """Too few are free."""
+    if view.will_lack(request.resource):
+        return Reason.NO_SUCH_RESOURCE, f"it goes with the change: {words.change(view)}"
     if _comes(view, request, slots):
         return Reason.RECONFIGURING, words.change(view)
     if request.count > slots.capacity:

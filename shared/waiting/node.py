@@ -139,13 +139,20 @@ class NodeView:
 
     def will_have(self, resource: str) -> bool:
         """Whether the layout that is being made has more devices of a resource than there are."""
-        if not self.changing or self.intent is None:
-            return False
-        entries = self.intent.sharing.resources
+        there = sum(share.gpu_uuid in self._layout for share in self.offers(resource))
+        return self.changing and self._comes(resource) > there
+
+    def will_lack(self, resource: str) -> bool:
+        """Whether the layout that is being made has no device of a resource that is there now."""
+        there = [share.gpu_uuid in self._layout for share in self.offers(resource)]
+        return self.changing and bool(there) and all(there) and not self._comes(resource)
+
+    def _comes(self, resource: str) -> int:
+        """How many devices of a resource the layout makes."""
+        entries = self.intent.sharing.resources if self.intent else ()
         renamed = (each.name for each in entries if each.rename == resource)
         name = next(renamed, resource.removesuffix(names.SHARED_SUFFIX))
-        there = sum(share.gpu_uuid in self._layout for share in self.offers(resource))
-        return sum(made[name] for made in self._layout.values()) > there
+        return sum(made[name] for made in self._layout.values())
 
     @functools.cached_property
     def _layout(self) -> Mapping[str, Counter[str]]:

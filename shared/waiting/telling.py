@@ -67,8 +67,9 @@ def tell(reason: Reason, case: Case) -> tuple[str, str, Proposal | None]:
 
 
 def _no_such_resource(case: Case) -> Told:
-    served = {name for view in case.views for name in view.served}
-    hint = words.meant(case.what, served) or f"offered are {words.some(served) or 'nothing'}"
+    served = {name for view in case.views for name in view.served} - {case.what}
+    offered = f"offered are {words.some(served)}" if served else "nothing else is offered"
+    hint = words.meant(case.what, served) or offered
     return f"no node that it may go to offers {case.what}", hint
 
 

@@ -48,6 +48,7 @@ def test_what_only_retires_is_offered_no_more() -> None:
     """A resource that was renamed has holders, and nobody gets a slot after them."""
     found = asked(pod(), node(retiring=3))
     assert found.reason is Reason.NO_SUCH_RESOURCE
+    assert found.hint == "nothing else is offered", "and not the very name that was asked for"
     assert found.nodes[0].hint == "no longer offered; 3 end with their holders"
 
 
@@ -199,6 +200,18 @@ def test_the_layout_that_is_being_made_has_it(phase: Phase) -> None:
     assert found.hint == f"layout all-1g.10gb: {phase}, it is so" + TRACED
 
 
+def test_a_change_takes_away_what_its_layout_has_not() -> None:
+    """Slots that are withheld for it do not come back."""
+    wanted = world.intent("gpu-a", mig_config="all-1g.10gb")
+    view = cut(("7g.80gb", 0, "ml/a"), phase=Phase.HOLDING)
+    found = asked(pod(resource=BIG), dataclasses.replace(view, intent=wanted))
+    assert found.reason is Reason.NO_SUCH_RESOURCE
+    hint = "it goes with the change: layout all-1g.10gb: holding, it is so"
+    assert [each.hint for each in found.nodes] == [hint]
+    whole = node(unhealthy=1, intent=wanted, progress=world.progress("gpu-a", Phase.HOLDING))
+    assert asked(pod(), whole).reason is Reason.NO_SUCH_RESOURCE
+
+
 def test_a_layout_that_is_being_made_without_it() -> None:
     """What comes is something else."""
     view = cut(("7g.80gb", 0, "ml/a"), phase=Phase.HOLDING)
@@ -212,7 +225,7 @@ def test_a_layout_that_is_being_made_without_it() -> None:
         pytest.param("mixed", "all-disabled", GPU, Reason.RECONFIGURING, id="whole again"),
         pytest.param("single", "all-1g.10gb", GPU, Reason.RECONFIGURING, id="more of one name"),
         pytest.param("single", "all-disabled", GPU, Reason.ALL_HELD, id="no more than there are"),
-        pytest.param("single", "all-enabled", GPU, Reason.ALL_HELD, id="nothing"),
+        pytest.param("single", "all-enabled", GPU, Reason.NO_SUCH_RESOURCE, id="nothing"),
         pytest.param("mixed", "all-7g.80gb", BIG, Reason.ALL_HELD, id="the one that there is"),
         pytest.param("mixed", "all-1g.10gb", SMALL, Reason.RECONFIGURING, id="another profile"),
     ],
