@@ -7,8 +7,11 @@ import dataclasses
 import json
 import os
 import pathlib
+import signal
 import sys
 from typing import Any
+
+from tests.support.eventually import eventually
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,30 +43,46 @@ async def started(folder: pathlib.Path, *words: str) -> asyncio.subprocess.Proce
 
 async def called(folder: pathlib.Path, *words: str) -> Ended:
     """Run the command to its end."""
-    process = await started(folder, *words)
+    return await _end(await started(folder, *words))
+
+
+async def _end(process: asyncio.subprocess.Process) -> Ended:
     out, err = await process.communicate()
     assert process.returncode is not None
     return Ended(process.returncode, out.decode(), err.decode())
 
 
-async def rehearsed(folder: pathlib.Path, text: str) -> Ended:
-    """Play a story given as text."""
+def _pid(folder: pathlib.Path, service: str) -> int | None:
+    return next((pid for pid, words in running(folder).items() if f" {service} " in words), None)
+
+
+async def rehearsed(folder: pathlib.Path, text: str, without: str = "") -> Ended:
+    """Play a story given as text; the service with these words is killed as soon as it is there."""
     story = folder / "story.yaml"
     await asyncio.to_thread(story.write_text, text, encoding="utf-8")
-    return await called(folder, "rehearse", str(story), "-o", "json")
+    process = await started(folder, "rehearse", str(story), "-o", "json")
+    if without:
+        os.kill(await eventually(lambda: _pid(folder, without)), signal.SIGKILL)
+    return await _end(process)
 
 
-def left_running(folder: pathlib.Path) -> list[str]:
-    """Command lines of processes that name the folder: what a rehearsal forgot to end."""
-    found = []
+def running(folder: pathlib.Path) -> dict[int, str]:
+    """Command lines of processes that name the folder, by pid."""
+    found = {}
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue  # it ended while we looked
-        if str(folder) in words and f"/{os.getpid()}/" not in str(path):
-            found.append(words)
+        pid = int(path.parent.name)
+        if str(folder) in words and pid != os.getpid():
+            found[pid] = words
     return found
+
+
+def left_running(folder: pathlib.Path) -> list[str]:
+    """Command lines of what a rehearsal forgot to end."""
+    return list(running(folder).values())
 
 
 def left_lying(folder: pathlib.Path) -> list[str]:
