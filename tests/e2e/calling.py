@@ -62,7 +62,8 @@ async def rehearsed(folder: pathlib.Path, text: str, without: str = "") -> Ended
     await asyncio.to_thread(story.write_text, text, encoding="utf-8")
     process = await started(folder, "rehearse", str(story), "-o", "json")
     if without:
-        os.kill(await eventually(lambda: _pid(folder, without)), signal.SIGKILL)
+        pid = await eventually(lambda: _pid(folder, without))
+        os.kill(pid, signal.SIGKILL)
     return await _end(process)
 
 
