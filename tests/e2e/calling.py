@@ -52,8 +52,8 @@ async def _end(process: asyncio.subprocess.Process) -> Ended:
     return Ended(process.returncode, out.decode(), err.decode())
 
 
-def _pid(folder: pathlib.Path, service: str) -> int | None:
-    return next((pid for pid, words in running(folder).items() if f" {service} " in words), None)
+def _pids(folder: pathlib.Path, service: str) -> list[int]:
+    return [pid for pid, words in running(folder).items() if f" {service} " in words]
 
 
 async def rehearsed(folder: pathlib.Path, text: str, without: str = "") -> Ended:
@@ -62,7 +62,7 @@ async def rehearsed(folder: pathlib.Path, text: str, without: str = "") -> Ended
     await asyncio.to_thread(story.write_text, text, encoding="utf-8")
     process = await started(folder, "rehearse", str(story), "-o", "json")
     if without:
-        pid = await eventually(lambda: _pid(folder, without))
+        (pid,) = await eventually(lambda: _pids(folder, without))
         os.kill(pid, signal.SIGKILL)
     return await _end(process)
 
