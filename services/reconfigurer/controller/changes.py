@@ -117,8 +117,15 @@ class Changes:
         return {
             name: self._stage(name, wanted, now)
             for name, wanted in self._fleet.intents.items()
-            if wanted.mig_config and name in self._fleet.nodes
+            if name in self._fleet.nodes and (wanted.mig_config or self._is_at_work(name, now))
         }
+
+    def _is_at_work(self, name: str, now: float) -> bool:
+        """Whether a change has not ended there, though another or none is wanted by now."""
+        received = self._fleet.progress.get(name)
+        works = received is not None and received.value.phase in AT_WORK
+        marked = prepare.marked(self._fleet.nodes[name].annotations)
+        return works or marked or self.of(name, now).attempt.goes_on
 
     def _stage(self, name: str, wanted: Intent, now: float) -> Stage:
         change, node = self.of(name, now), self._fleet.nodes[name]
@@ -128,14 +135,13 @@ class Changes:
         told = outcome.told(node, State.FAILED, generation) and not refused
         if told or change.failed == generation:
             return Stage.FAILED
-        if prepare.marked(node.annotations) or change.attempt.goes_on:
+        if self._is_at_work(name, now):
             return Stage.BEGUN
         if received is None or received.value.stamp.generation != generation:
             return Stage.SETTLED
-        phase = received.value.phase
-        if phase in AT_WORK or (phase is Phase.PREPARE and wanted.prepared_for == generation):
-            return Stage.BEGUN
-        return Stage.WAITING if phase is Phase.PREPARE else Stage.SETTLED
+        if received.value.phase is not Phase.PREPARE:
+            return Stage.SETTLED
+        return Stage.BEGUN if wanted.prepared_for == generation else Stage.WAITING
 
     # ------------------------------------------------------------------ where they stand
 

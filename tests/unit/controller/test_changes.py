@@ -146,6 +146,17 @@ def test_a_layout_that_failed_keeps_its_place_under_a_label_with_a_typo() -> Non
     assert due(changes) == []
 
 
+@pytest.mark.parametrize("phase", [Phase.HOLDING, Phase.APPLYING])
+def test_a_node_that_undoes_a_change_keeps_its_place_until_it_has_ended(phase: Phase) -> None:
+    """Its label has gone, and its GPUs are still being cut."""
+    known, changes = view()
+    known.intents["gpu-a"] = dataclasses.replace(known.intents["gpu-a"], mig_config="")
+    say(known, "gpu-a", phase)
+    assert "gpu-b" not in due(changes)
+    say(known, "gpu-a", Phase.IDLE)
+    assert due(changes) == ["gpu-b"]
+
+
 def test_a_part_of_the_nodes_counts_those_with_a_layout() -> None:
     """67 % of three are two."""
     _, changes = view("67%")
