@@ -180,7 +180,10 @@ class Session:
             LostError: no answer came.
         """
         payload = json.dumps(config).encode() if config else b""
-        return _json(await self._ask(f"$JS.API.STREAM.{verb}.{stream}", payload, {}))
+        try:
+            return _json(await self._ask(f"$JS.API.STREAM.{verb}.{stream}", payload, {}))
+        except errors.RejectedError as error:
+            raise errors.RejectedError(f"stream {stream}: {error}") from error
 
     async def respond(self, message: Message, data: bytes) -> None:
         """Answer whoever sent a message.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.bus import ensure, fleet, state
+from shared.bus import ensure, errors, fleet, state
 from shared.contract import codec, permissions, streams, table
 from shared.contract.messages import Hold, Intent, Ledger
 from shared.contract.table import Role
@@ -197,6 +197,15 @@ async def test_a_stream_that_somebody_changed_is_mended(stocked: Broker) -> None
         info: Any = await admin.ask_json(f"$JS.API.STREAM.INFO.{HOLD.stream}")
         assert streams.bucket_config(HOLD).items() <= info["config"].items()
         assert await reason(admin) == "kept"
+
+
+async def test_a_stream_that_the_server_will_not_make_or_mend_is_named(broker: Broker) -> None:
+    """On somebody's existing NATS another stream may have our subjects."""
+    async with administrator(broker) as admin, opened(broker, Role.CONTROLLER) as bus:
+        theirs = json.dumps({"name": "THEIRS", "subjects": [HOLD.key(">")]}).encode()
+        await admin.ask_json("$JS.API.STREAM.CREATE.THEIRS", theirs)
+        with pytest.raises(errors.RejectedError, match=r"^stream KV_hold: subjects overlap"):
+            await ensure.ensure_streams(bus)
 
 
 async def test_nothing_stored_can_be_deleted_or_purged(stocked: Broker) -> None:
