@@ -36,6 +36,18 @@ def remembered(record: HealthRecord, *, same_boot: bool) -> HealthRecord:
     return dataclasses.replace(record, verdicts=verdicts)
 
 
+def by_clock(record: HealthRecord, set_by_ns: int) -> HealthRecord:
+    """The same verdicts where the clock has been set: what was quiet for 10 s is that still.
+
+    When a device fell stays as it was told: an Event names it by that.
+    """
+    verdicts = tuple(
+        dataclasses.replace(verdict, quiet_ns=verdict.quiet_ns and verdict.quiet_ns + set_by_ns)
+        for verdict in record.verdicts
+    )
+    return dataclasses.replace(record, verdicts=verdicts)
+
+
 def under(record: HealthRecord, rules: HealthRules, cleared: str) -> HealthRecord:
     """Take the rules that are wanted now; a clearing that is new ends every verdict."""
     is_cleared = cleared not in ("", record.cleared)

@@ -82,6 +82,7 @@ class Loop:
         self._paused: Hold | None = None  # the hold for which NVML is let go
         self._cut: bus_state.Received[Hold] | None = None  # the last by which GPUs are cut anew
         self._report = mps.NOTHING
+        self._ahead_ns = 0  # of the wall clock, before the loop's own
         self._heard_ns = 0  # when an intent came that no inventory answers yet
         self._events: list[GpuEvent] = []
         self._said = ""  # the last complaint: the same one again is no news
@@ -107,6 +108,7 @@ class Loop:
     async def run(self) -> None:
         """Restore, then look and publish until cancelled; NVML is let go at the end."""
         self._state = await self._outlets.record.read()
+        self._clock_set_by(clock.now_ns())
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._listen(), name="NVML events")
@@ -198,7 +200,8 @@ class Loop:
     def _judge(self, hardware: Hardware) -> None:
         """Let the intent, what was heard and what is seen make the verdicts of now."""
         events, self._events = self._events, []
-        record, now = self._state.health, clock.now_ns()
+        now = clock.now_ns()
+        record = health.by_clock(self._state.health, self._clock_set_by(now))
         if self._intent is not None:
             wanted = self._intent.value
             record = health.under(record, wanted.sharing.health, wanted.clear_health)
@@ -218,6 +221,11 @@ class Loop:
         if self._paused is None:  # what is known meanwhile was seen before
             record = health.after_look(record, hardware, now)
         self._state = dataclasses.replace(self._state, health=record)
+
+    def _clock_set_by(self, now_ns: int) -> int:
+        """By how much somebody has set the wall clock since the last look."""
+        before, self._ahead_ns = self._ahead_ns, now_ns - int(clock.loop_time() * 1e9)
+        return self._ahead_ns - before
 
     async def _publish(self, hardware: Hardware, heard_ns: int) -> None:
         intent = self._intent.value if self._intent else None

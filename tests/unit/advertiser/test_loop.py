@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import pathlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -17,12 +18,13 @@ from shared.contract.facts import Fact
 from shared.contract.generation import Generation
 from shared.contract.messages import Inventory
 from shared.domain.gpu import Hardware, Health, HealthState
+from shared.domain.health import DEFAULT_RULES, HealthRules
 from shared.nvml import errors
 from shared.nvml.port import GpuEvent
-from shared.runtime import files
+from shared.runtime import clock, files
 from shared.telemetry import spans
 from tests.support import hardware
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, steadily
 from tests.support.running import running
 
 HANGS = errors.SilentError("an NVML call on the node has not returned within 5 s")
@@ -82,7 +84,9 @@ def messages() -> None:
 
 
 @contextlib.asynccontextmanager
-async def advertising(folder: pathlib.Path, nvml: SpokenNvml) -> AsyncIterator[Told]:
+async def advertising(
+    folder: pathlib.Path, nvml: SpokenNvml, rules: HealthRules = DEFAULT_RULES
+) -> AsyncIterator[Told]:
     """Serve a node whose two GPUs are time-sliced by four."""
     told = Told()
     outlets = loop.Outlets(
@@ -103,7 +107,8 @@ async def advertising(folder: pathlib.Path, nvml: SpokenNvml) -> AsyncIterator[T
         look_period_s=0.02,
         proc=folder,
     )
-    wanted = hardware.intent(hardware.time_sliced(4), Generation(1, 1))
+    config = dataclasses.replace(hardware.time_sliced(4), health=rules)
+    wanted = hardware.intent(config, Generation(1, 1))
     advertiser.on_intent(Received(wanted, "", 1))
     async with running(advertiser.run()):
         await eventually(lambda: told.inventories)
@@ -143,6 +148,21 @@ async def test_a_node_that_goes_on_hanging_is_told_once_and_is_served_when_it_an
     states = [[each.state for each in healths] for healths in told.healths]
     healthy, sick, silent = HealthState.HEALTHY, HealthState.SICK, HealthState.SILENT
     assert states == [[healthy, healthy], [silent, silent], [sick, healthy]]
+
+
+@pytest.mark.parametrize("set_by_s", [-86_400, 3600], ids=["back", "forward"])
+async def test_a_clock_that_is_set_neither_shortens_nor_lengthens_a_quiet_time(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, set_by_s: int
+) -> None:
+    """A node may learn what time it is after its GPU fell sick; it is told once all the same."""
+    real, nvml = clock.now_ns, two_gpus()
+    async with advertising(tmp_path, nvml, HealthRules(recover_after_s=2)) as told:
+        nvml.heard.put_nowait(GpuEvent(gpu_uuid="GPU-0", xid=94, lost=False))
+        await eventually(lambda: not told.healths[-1][0].usable)
+        monkeypatch.setattr(clock, "now_ns", lambda: real() + set_by_s * 10**9)
+        await steadily(lambda: not told.healths[-1][0].usable, for_=1)
+        await eventually(lambda: told.healths[-1][0].usable, within=10)
+    assert [first.usable for first, _ in told.healths] == [True, False, True]
 
 
 async def test_where_nvml_refuses_to_count_no_gpu_is_handed_out(tmp_path: pathlib.Path) -> None:
