@@ -32,7 +32,6 @@ MOMENT = "picture: "
 WIDTH = 110
 NODE = "gpu-c"
 EVICTED = "evict pod"  # a step of the trace that is drawn
-SETTLE_S = 6.0  # devices are measured each five seconds
 FONT = re.compile(r"\s*@font-face \{.*?\n    \}\n", re.DOTALL)  # fetched from afar, else
 
 
@@ -49,8 +48,6 @@ async def _play(story: Story) -> int:
             outcome = await engine.play(part, stage, _complain)
             if not outcome.ok:
                 return 1
-            if name == "fleet":
-                await clock.sleep(SETTLE_S)
             _save(name, await _drawn(name, cluster))
         cluster.keep = False
     return 0
