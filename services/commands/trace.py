@@ -63,7 +63,9 @@ async def show(arguments: argparse.Namespace) -> int:
 
 def chosen(traces: Sequence[spantree.Trace], about: str | None) -> spantree.Trace | None:
     """The trace that was asked for; of several the newest change, else the newest."""
-    fitting = [trace for trace in traces if about is None or _is(trace, about)]
+    fitting = [trace for trace in traces if about is None or about in trace.nodes]
+    if about and not fitting:  # a node may be called as an id begins
+        fitting = [trace for trace in traces if trace.trace_id.startswith(about.lower())]
     newest = [trace for trace in fitting if trace.is_change] or fitting
     return newest[-1] if newest else None
 
@@ -92,7 +94,3 @@ def _list(traces: Sequence[spantree.Trace], *, json: bool) -> int:
     for line in trace_lines.recent(forms, page.of(console)):
         console.print(line)
     return 0
-
-
-def _is(trace: spantree.Trace, about: str) -> bool:
-    return about in trace.nodes or trace.trace_id.startswith(about.lower())

@@ -78,6 +78,10 @@ def test_a_trace_is_chosen_by_the_beginning_of_its_id_or_by_a_node() -> None:
     }
     assert ids == {None: "cd", "ABAB": "ab", "gpu-a": "cd", "gpu-b": "ef"}
     assert trace.chosen(traces, "gpu-c") is None
+    of_node = [dataclasses.replace(each, node="c") for each in change]
+    newer = [dataclasses.replace(elsewhere, trace_id="cc" * 16, span_id=at) for at in ("1", "2")]
+    named = spantree.traces([call, *of_node, *newer])
+    assert (trace.chosen(named, "c") or named[0]).trace_id == "cd" * 16, "a node's name comes first"
 
 
 @pytest.mark.parametrize(
