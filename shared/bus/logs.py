@@ -203,7 +203,7 @@ def _refuse_foreign(node: str, subject: str) -> None:
     Raises:
         UnreadableError: the entry is about another node than the one that wrote it.
     """
-    place = subject.split(".")[1]
+    place = subject.partition(".")[2].partition(".")[0]
     if place not in (table.CONTROLLER_PLACE, table.node_token(node)):
         raise codec.UnreadableError(f"{subject} holds an entry about node {node!r}")
 

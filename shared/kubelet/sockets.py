@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Collection, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
+from google.protobuf import message
 from grpclib import client, exceptions, server
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 # A unix socket's address holds 108 bytes, the last of them a zero.
 LONGEST_PATH: Final = 107
 
-# What a call raises when nobody answers: no socket, nobody behind it, gone meanwhile, too late.
-# (TimeoutError is an OSError.)
-UNREACHABLE: Final = (OSError, exceptions.StreamTerminatedError)
+# What a call raises when nobody answers: no socket, nobody behind it, gone meanwhile, too late, or
+# somebody whose answer is none. (TimeoutError is an OSError.)
+UNREACHABLE: Final = (OSError, exceptions.StreamTerminatedError, message.DecodeError)
 
 # Inode and time of creation.
 Identity = tuple[int, int]

@@ -7,9 +7,10 @@ import contextlib
 import logging
 import pathlib
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
-from grpclib import GRPCError, Status, server
+from grpclib import GRPCError, Status, const, server
 
 from services.allocator import pod_resources
 from services.allocator.grants import Listed
@@ -53,6 +54,25 @@ class Kubelet(api_grpc.PodResourcesListerBase):
     ) -> None:
         """Never asked here."""
         raise GRPCError(Status.UNIMPLEMENTED)
+
+
+class Garbled(Kubelet):
+    """Answers with what is no List."""
+
+    async def List(  # noqa: N802 - the name is the protocol's
+        self,
+        stream: server.Stream[api_pb2.ListPodResourcesRequest, api_pb2.ListPodResourcesResponse],
+    ) -> None:
+        """Answer."""
+        garbled: Any = api_pb2.PodResources(name="\x7f")
+        await stream.recv_message()
+        await stream.send_message(garbled)
+
+    def __mapping__(self) -> dict[str, const.Handler]:
+        """The calls, one of them with another answer."""
+        calls = super().__mapping__()
+        name = "/v1.PodResourcesLister/List"
+        return calls | {name: calls[name]._replace(reply_type=api_pb2.PodResources)}
 
 
 @contextlib.asynccontextmanager
@@ -109,3 +129,13 @@ async def test_a_kubelet_that_never_answers_is_named(
     async with await asyncio.start_unix_server(silent, socket), asking(socket):
         await eventually(lambda: warnings(caplog))
         assert "(no answer within 0.1 s)" in warnings(caplog)[0]
+
+
+async def test_an_answer_that_cannot_be_read_is_trouble_with_the_kubelet_like_any_other(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is asked again, and slots go on being served."""
+    socket = tmp_path / "kubelet.sock"
+    async with sockets.UnixServer(socket, [Garbled()]), asking(socket):
+        await eventually(lambda: warnings(caplog))
+        assert "(Error parsing message" in warnings(caplog)[0]
