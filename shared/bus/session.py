@@ -167,9 +167,11 @@ class Session:
         largest = min(LARGEST_BYTES, self._client.max_payload - table.HEADER_ROOM_BYTES)
         if len(data) > largest:
             raise errors.RejectedError(f"{len(data)} bytes are more than {largest}")
-        answer = await self._ask(subject, data, headers)
-        acknowledgement = _json(answer)
-        return int(acknowledgement["seq"])
+        acknowledgement = _json(await self._ask(subject, data, headers))
+        sequence = acknowledgement.get("seq")
+        if not isinstance(sequence, int):
+            raise errors.MissingError(f"{subject}: the answer is not a stream's")
+        return sequence
 
     async def manage(self, verb: str, stream: str, config: Mapping[str, object]) -> dict[str, Any]:
         """Call the stream API (INFO, CREATE, UPDATE); return its answer.
@@ -249,7 +251,12 @@ def _message(message: Msg) -> Message:
 def _json(answer: Message | None) -> dict[str, Any]:
     if answer is None:
         raise errors.MissingError("nothing there")
-    body: dict[str, Any] = json.loads(answer.data)
+    try:
+        body = json.loads(answer.data)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):  # on somebody's existing NATS others may answer as well
+        raise errors.MissingError(f"{answer.data[:100]!r} is no answer of JetStream's")
     failure = body.get("error")
     if isinstance(failure, dict):
         kind = errors.MissingError if failure.get("code") == 404 else errors.RejectedError

@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import pytest
+from nats.aio.msg import Msg
 
 from shared.bus import ensure, errors, fleet, state
 from shared.contract import codec, permissions, streams, table
@@ -108,6 +109,29 @@ async def test_a_value_waits_for_its_bucket(broker: Broker) -> None:
             stores = await make_streams(broker)
             await eventually(lambda: standing(admin))
             assert await standing(admin) == hold(NODE, "early", stores["hold"])
+
+
+@pytest.mark.parametrize("answer", [b"", b"+OK", b"[]", b"{}", b'{"seq": "1"}', b"\xff"])
+async def test_somebody_else_who_answers_on_our_subjects_is_no_stream(
+    broker: Broker, answer: bytes
+) -> None:
+    """Whatever they say is no acknowledgement: the value is written when its stream is there."""
+    async with administrator(broker) as admin, opened(broker, Role.AGENT, NODE) as bus:
+        asked: list[str] = []
+
+        async def reply(message: Msg) -> None:
+            asked.append(message.subject)
+            await message.respond(answer)
+
+        theirs = await admin.client.subscribe(HOLD.key(">"), cb=reply)
+        await admin.settle()
+        session = await bus.session()
+        with pytest.raises(errors.MissingError):
+            await session.store(KEY, b"{}", {})
+        assert asked == [KEY]
+        await theirs.unsubscribe()
+        await make_streams(broker)
+        assert await session.store(KEY, b"{}", {}) == 2
 
 
 async def test_a_displaced_value_is_put_back(
