@@ -82,7 +82,7 @@ republished by the server on a subject where nobody may publish. In keys and sub
 written with `_` for each dot: `{NODE}` is `{table.node_token(NODE)}`. Every message is JSON,
 packed by gzip from {codec.PACKED_FROM_BYTES // 1024} KiB on, and carries a stamp (schema
 version {messages.SCHEMA}, node, writer, store, generation) and, as a header, `traceparent`.
-Readers take unknown keys and refuse a greater schema version.
+Readers take unknown keys; they refuse a greater schema version, and whole numbers beyond 64 bits.
 """
 
 RULES = f"""
@@ -107,6 +107,7 @@ RULES = f"""
 - A payload has at most {table.MAX_PAYLOAD_BYTES} bytes with its headers. Roll-up, delete and purge
   are refused. A log entry's `Nats-Msg-Id` makes sending it twice within
   {streams.DUPLICATE_WINDOW_S} s harmless.
+- What stands in a node's place of a log is about that node: readers pass over what is not.
 """
 
 
