@@ -63,6 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _for_people(name: str, work: Callable[[], int]) -> int:
     """Do what a person waits for; who has read enough, or interrupts, is told nothing more."""
+    if sys.stdout is None:  # closed by the shell (`>&-`): nobody wants to read
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # to the end
     try:
         try:
             return work()

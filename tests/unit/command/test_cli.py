@@ -190,6 +190,15 @@ def test_who_has_read_enough_is_told_nothing_more(words: tuple[str, ...], ends: 
         assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize("form", ["", " -ojson"])
+def test_an_output_that_is_closed_ends_nothing(form: str) -> None:
+    """The exit status is what was asked for."""
+    words = f"plan --sharing /dev/null --gpus t4{form}"
+    call = f"exec {sys.executable} -m services.cli {words} >&-"
+    done = subprocess.run(["sh", "-c", call], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     "words",
     [
