@@ -191,7 +191,7 @@ async def test_a_resource_whose_ids_only_look_like_ours_stays_its_plugins(
         await eventually(lambda: _running(here, "p"))
         await here.advertise(X4)
         async with here.serving():
-            await eventually(lambda: _holders(here, {"GPU-a-0"}))
+            await eventually(lambda: _counts(here, (8, 8)))
             await here.node.create(pod_object("q", {GPU: 1}))
             await eventually(lambda: _holders(here, {"GPU-a-0", "GPU-a::0"}))
             assert await here.node.counts(other) == (1, 1)
