@@ -1,4 +1,4 @@
-"""What slicewire and its tests rely on in a Kubernetes API server: 48 behaviours.
+"""What slicewire and its tests rely on in a Kubernetes API server: 53 behaviours.
 
 Every check holds on a real kube-apiserver and is what the embedded one is held to. Real ones have
 controllers that write too, so a check looks only at its own objects and never expects "exactly
@@ -148,6 +148,81 @@ async def invalid_name_422(cluster: Cluster) -> None:
     status = await refused(cluster.core.create_node(node("Not_Valid")), 422)
     assert status["reason"] == "Invalid"
     assert status["details"]["causes"][0]["field"] == "metadata.name"
+
+
+@check
+async def namespace_with_dots_422(cluster: Cluster) -> None:
+    """A namespace is a label of DNS, unlike most objects."""
+    call = cluster.core.create_namespace({"metadata": {"name": "a.b"}}, dry_run="All")
+    status = await refused(call, 422)
+    assert status["details"]["causes"][0]["field"] == "metadata.name"
+
+
+@check
+async def container_names_422(cluster: Cluster) -> None:
+    """Containers have labels of DNS for names, each another, init containers too."""
+    for containers, init, cause in (
+        (["a.b"], [], ("FieldValueInvalid", "spec.containers[0].name")),
+        (["A"], [], ("FieldValueInvalid", "spec.containers[0].name")),
+        (["a", "a"], [], ("FieldValueDuplicate", "spec.containers[1].name")),
+        (["a"], ["a"], ("FieldValueDuplicate", "spec.initContainers[0].name")),
+    ):
+        spec = {
+            "containers": [{"name": name, "image": "i"} for name in containers],
+            "initContainers": [{"name": name, "image": "i"} for name in init],
+        }
+        assert await _causes(cluster, spec) == {cause}, (containers, init)
+
+
+@check
+async def resources_422(cluster: Cluster) -> None:
+    """Extended resources have a domain and come whole; others are the known ones."""
+    for name, amount in (
+        ("gpu", "1"),
+        ("nvidia.com/gpu shared", "1"),
+        ("nvidia.com/", "1"),
+        ("nvidia.com/" + "g" * 64, "1"),
+        ("requests.nvidia.com/gpu", "1"),
+        ("nvidia.com/gpu", "1.5"),
+        ("nvidia.com/gpu", "1500m"),
+        ("nvidia.com/gpu", "-1"),
+        ("cpu", "-1"),
+    ):
+        at = f"spec.containers[0].resources.limits[{name}]"
+        found = await _causes(cluster, _asking(name, amount))
+        assert ("FieldValueInvalid", at) in found, (name, amount)
+
+
+@check
+async def resources_accepted(cluster: Cluster) -> None:
+    """Whole numbers in every form, and any domain."""
+    for name, amount in (
+        ("nvidia.com/gpu", "1k"),
+        ("nvidia.com/gpu", "1e3"),
+        ("nvidia.com/gpu", "2.0"),
+        ("example.com/GPU_a.b-c", "0"),
+        ("hugepages-2Mi", "0"),
+        ("cpu", "1.5"),
+        ("memory", "4Gi"),
+    ):
+        assert await _causes(cluster, _asking(name, amount)) == set(), (name, amount)
+
+
+def _asking(resource: str, amount: str) -> Json:
+    # a pod with huge pages has to ask for processors or memory besides
+    limits = {"memory": "1Gi"} | {resource: amount}
+    return {"containers": [{"name": "a", "image": "i", "resources": {"limits": limits}}]}
+
+
+async def _causes(cluster: Cluster, spec: Json) -> set[tuple[str, str]]:
+    """Why a pod with that spec is refused; nothing is created."""
+    path = f"/api/v1/namespaces/{cluster.run}/pods?dryRun=All"
+    answer = await cluster.request("POST", path, {"metadata": {"name": "p"}, "spec": spec})
+    status = await answer.json()
+    if answer.status == 201:
+        return set()
+    assert answer.status == 422, status
+    return {(cause["reason"], cause["field"]) for cause in status["details"]["causes"]}
 
 
 @check

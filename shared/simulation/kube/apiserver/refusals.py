@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from shared.simulation.kube.apiserver import encoding
 from shared.simulation.kube.apiserver.encoding import Json
 from shared.simulation.kube.apiserver.kinds import Kind
 
@@ -43,6 +44,17 @@ class Cause:
         """Return the cause as the API spells it."""
         named = {"field": self.field} if self.field else {}
         return {"reason": self.reason, "message": self.message, **named}
+
+
+def wrong_value(field: str, value: object, why: str) -> Cause:
+    """A value that does not fit, quoted as JSON."""
+    quoted = encoding.encode(value).decode()
+    return Cause("FieldValueInvalid", f"Invalid value: {quoted}: {why}", field)
+
+
+def missing_value(field: str, why: str = "") -> Cause:
+    """A field that is left out."""
+    return Cause("FieldValueRequired", f"Required value: {why}" if why else "Required value", field)
 
 
 @dataclass

@@ -5,19 +5,16 @@ Pure; `rules` turns the causes of a written object into one 422.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from shared.simulation.kube.apiserver import encoding, kinds
+from shared.simulation.kube.apiserver import containers, kinds, names
 from shared.simulation.kube.apiserver.encoding import Json
 from shared.simulation.kube.apiserver.kinds import Kind
-from shared.simulation.kube.apiserver.refusals import Cause
+from shared.simulation.kube.apiserver.refusals import Cause, missing_value, wrong_value
 
 ANNOTATIONS_LIMIT = 256 * 1024
 DATA_LIMIT = 1024 * 1024
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_WORD = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _POD_MAY_CHANGE = frozenset({"activeDeadlineSeconds", "terminationGracePeriodSeconds"})
 _POD_IMMUTABLE = (
@@ -31,59 +28,35 @@ _EVENT_V1_NEEDS = ("eventTime", "reportingController", "reportingInstance", "act
 
 def causes(kind: Kind, data: Json) -> list[Cause]:
     """Return what is wrong with an object of that kind."""
-    found = list(_metadata(data["metadata"]))
+    found = list(_metadata(kind, data["metadata"]))
     if kind in _RULES:
         found.extend(_RULES[kind](data))
     return found
-
-
-def _value(field: str, value: object, why: str) -> Cause:
-    return Cause(
-        "FieldValueInvalid", f"Invalid value: {encoding.encode(value).decode()}: {why}", field
-    )
-
-
-def _required(field: str, why: str = "") -> Cause:
-    return Cause("FieldValueRequired", f"Required value: {why}" if why else "Required value", field)
 
 
 def _too_long(field: str, limit: int) -> Cause:
     return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)
 
 
-def _metadata(metadata: Json) -> Iterator[Cause]:
+def _metadata(kind: Kind, metadata: Json) -> Iterator[Cause]:
     name = metadata["name"]
-    if len(name) > 253 or not _SUBDOMAIN.fullmatch(name):
-        why = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters,"
-            " '-' or '.', and must start and end with an alphanumeric character"
-        )
-        yield _value("metadata.name", name, why)
+    fault_of = names.fault_of_label if kind is kinds.NAMESPACE else names.fault_of_name
+    if why := fault_of(name):
+        yield wrong_value("metadata.name", name, why)
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     for key, value in labels.items():
-        yield from _qualified_name("metadata.labels", key)
-        if len(value) > 63 or (value and not _WORD.fullmatch(value)):
-            why = "a valid label must be an empty string or at most 63 characters of [-A-Za-z0-9_.]"
-            yield _value("metadata.labels", value, f"{why}, the first and last alphanumeric")
+        yield from _key("metadata.labels", key)
+        if why := names.fault_of_value(value):
+            yield wrong_value("metadata.labels", value, why)
     for key in annotations:
-        yield from _qualified_name("metadata.annotations", key)
+        yield from _key("metadata.annotations", key)
     if sum(_bytes(key) + _bytes(value) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
         yield _too_long("metadata.annotations", ANNOTATIONS_LIMIT)
 
 
-def _qualified_name(field: str, key: str) -> Iterator[Cause]:
-    if fault := _fault_of_name(key):
-        yield _value(field, key, fault)
-
-
-@functools.lru_cache(maxsize=4096)  # the same few keys come with every write of every object
-def _fault_of_name(key: str) -> str:
-    prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix.lower())):
-        return "prefix part must be a lowercase RFC 1123 subdomain"
-    if len(name) > 63 or not _WORD.fullmatch(name):
-        return "name part must be at most 63 characters of [-A-Za-z0-9_.]"
-    return ""
+def _key(field: str, key: str) -> Iterator[Cause]:
+    if why := names.fault_of_key(key):
+        yield wrong_value(field, key, why)
 
 
 def _bytes(text: str) -> int:
@@ -95,7 +68,7 @@ def _data(data: Json) -> Iterator[Cause]:
     for key, _ in entries:
         if len(key) > 253 or not _DATA_KEY.fullmatch(key) or key in {".", ".."}:
             why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-            yield _value(f"data[{key}]", key, why)
+            yield wrong_value(f"data[{key}]", key, why)
     if sum(_bytes(value) for _, value in entries) > DATA_LIMIT:
         yield _too_long("", DATA_LIMIT)
 
@@ -103,42 +76,26 @@ def _data(data: Json) -> Iterator[Cause]:
 def _pod(pod: Json) -> Iterator[Cause]:
     spec = pod["spec"]
     if not spec.get("containers"):
-        yield _required("spec.containers")
-    for group in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(group) or ()):
-            yield from _container(f"spec.{group}[{index}]", container)
+        yield missing_value("spec.containers")
+    taken: set[str] = set()
+    for group in ("containers", "initContainers"):
+        yield from containers.causes(group, spec.get(group) or (), taken)
     if spec["restartPolicy"] not in {"Always", "OnFailure", "Never"}:
         supported = '"Always", "OnFailure", "Never"'
         why = f'Unsupported value: "{spec["restartPolicy"]}": supported values: {supported}'
         yield Cause("FieldValueNotSupported", why, "spec.restartPolicy")
 
 
-def _container(at: str, container: Json) -> Iterator[Cause]:
-    for field in ("name", "image"):
-        if not container.get(field):
-            yield _required(f"{at}.{field}")
-    resources = container.get("resources") or {}
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for resource in sorted({*limits, *requests}):
-        if "/" not in resource:  # only extended resources cannot be overcommitted
-            continue
-        if resource not in limits:
-            yield _required(f"{at}.resources.limits", f"Limit must be set for {resource}")
-        elif str(requests.get(resource, limits[resource])) != str(limits[resource]):
-            why = f"must be equal to {resource} limit of {limits[resource]}"
-            yield _value(f"{at}.resources.requests", requests[resource], why)
-
-
 def _event(event: Json) -> Iterator[Cause]:
     about = (event.get("involvedObject") or {}).get("namespace", "")
     if event["metadata"]["namespace"] != (about or "default"):
-        yield _value("involvedObject.namespace", about, "does not match event.namespace")
+        yield wrong_value("involvedObject.namespace", about, "does not match event.namespace")
 
 
 def _event_v1(event: Json) -> Iterator[Cause]:
     for field in _EVENT_V1_NEEDS:
         if not event.get(kinds.EVENT_V1.stored_field(field)):
-            yield _required(field)
+            yield missing_value(field)
     yield from _event(event)
 
 
@@ -146,16 +103,18 @@ def _lease(lease: Json) -> Iterator[Cause]:
     spec = lease.get("spec") or {}
     if spec.get("leaseDurationSeconds", 1) <= 0:
         seconds = spec["leaseDurationSeconds"]
-        yield _value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+        yield wrong_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
     if spec.get("leaseTransitions", 0) < 0:
-        yield _value("spec.leaseTransitions", spec["leaseTransitions"], "must not be negative")
+        yield wrong_value("spec.leaseTransitions", spec["leaseTransitions"], "must not be negative")
 
 
 def _budget(budget: Json) -> Iterator[Cause]:
     spec = budget.get("spec") or {}
     if "minAvailable" in spec and "maxUnavailable" in spec:
         why = "minAvailable and maxUnavailable cannot be both set"
-        yield _value("spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, why)
+        yield wrong_value(
+            "spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, why
+        )
 
 
 _RULES: dict[Kind, Callable[[Json], Iterator[Cause]]] = {
