@@ -20,8 +20,9 @@ $(READY): pyproject.toml constraints.txt
 demo: setup ## play the story on an embedded cluster, under a minute once it is set up
 	$(BIN)/slicewire demo
 
+# The tests wait more than they work. Files stay whole, and those that take long come first.
 test: setup ## unit, property, integration and end-to-end tests
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: lint types imports generated test ## what has to pass before anything lands
 

@@ -12,6 +12,7 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
 from shared.simulation.gpu import catalogue
+from tests.support import folders
 
 hypothesis.settings.register_profile(
     "ci", derandomize=True, max_examples=60, deadline=None, print_blob=True
@@ -22,6 +23,9 @@ hypothesis.settings.load_profile(os.environ.get("SLICEWIRE_PROPS", "ci"))
 
 # Python 3.11's policy makes a loop for whoever asks first; pytest-asyncio asks and never closes it.
 asyncio.set_event_loop(None)
+
+# A terminal's, or what a worker of pytest-xdist is told: pages are as wide as a test says.
+os.environ.pop("COLUMNS", None)
 
 # Its file is read once a process; a test whose loop is the first to ask is not to be blamed.
 catalogue.models()
@@ -35,6 +39,7 @@ def blockbuster() -> Iterator[BlockBuster]:
 
 
 @pytest.fixture
-def short(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def short() -> Iterator[pathlib.Path]:
     """A folder whose path leaves room for sockets below it."""
-    return tmp_path_factory.mktemp("r")
+    with folders.short() as folder:
+        yield folder

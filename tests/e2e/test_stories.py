@@ -17,6 +17,7 @@ import pytest
 from services.rehearsal import language
 from services.rehearsal.story import Say
 from tests.e2e import calling
+from tests.support import folders
 
 HERE = pathlib.Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "deploy" / "examples"
@@ -73,18 +74,16 @@ def chosen(request: pytest.FixtureRequest) -> list[pathlib.Path]:
 
 
 @pytest.fixture
-async def played(
-    chosen: list[pathlib.Path], tmp_path_factory: pytest.TempPathFactory
-) -> dict[pathlib.Path, Played]:
+async def played(chosen: list[pathlib.Path]) -> dict[pathlib.Path, Played]:
     """All of them, played a few at a time: they wait more than they work."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def play(story: pathlib.Path) -> None:
-        # A folder whose path leaves room for sockets below it.
-        folder = tmp_path_factory.mktemp("r")
         async with room:
-            ended = await calling.called(folder, "rehearse", str(story), "-o", "json")
-        PLAYED[story] = Played(ended, [*calling.left_running(folder), *calling.left_lying(folder)])
+            with folders.short() as folder:
+                ended = await calling.called(folder, "rehearse", str(story), "-o", "json")
+                left = [*calling.left_running(folder), *calling.left_lying(folder)]
+        PLAYED[story] = Played(ended, left)
 
     async with asyncio.TaskGroup() as tasks:
         for story in chosen:

@@ -69,9 +69,9 @@ class Hands:
 
 
 @pytest.fixture
-async def broker(tmp_path: pathlib.Path) -> AsyncIterator[Broker]:
+async def broker(short: pathlib.Path) -> AsyncIterator[Broker]:
     """A running nats-server that knows the node."""
-    broker = Broker(tmp_path / "bus", [NAME])
+    broker = Broker(short / "bus", [NAME])
     await broker.start()
     yield broker
     await broker.stop()
@@ -116,11 +116,9 @@ async def _counts(here: Rig, wanted: tuple[int, int]) -> bool:
     return await here.node.counts(GPU) == wanted
 
 
-async def test_a_change_is_one_trace_down_to_the_list(
-    tmp_path: pathlib.Path, broker: Broker
-) -> None:
+async def test_a_change_is_one_trace_down_to_the_list(short: pathlib.Path, broker: Broker) -> None:
     """U011: each list that the kubelet gets is a span of the change that it answers."""
-    async with whole(tmp_path, broker) as (here, there):
+    async with whole(short, broker) as (here, there):
         there.advertise(4, FIRST, Generation(1, 1))
         await eventually(lambda: _counts(here, (8, 8)))
         there.advertise(2, SECOND, Generation(1, 2))
@@ -139,10 +137,10 @@ async def test_a_change_is_one_trace_down_to_the_list(
 
 
 async def test_an_allocate_is_a_trace_of_its_own_that_names_the_change(
-    tmp_path: pathlib.Path, broker: Broker
+    short: pathlib.Path, broker: Broker
 ) -> None:
     """U021: policy, resource and slots stand in the span; the ledger row leads to it."""
-    async with whole(tmp_path, broker) as (here, there):
+    async with whole(short, broker) as (here, there):
         there.advertise(4, FIRST, Generation(1, 1))
         await eventually(lambda: _counts(here, (8, 8)))
         await here.node.create(pod_object("p", {GPU: 1}))
@@ -172,10 +170,10 @@ async def test_an_allocate_is_a_trace_of_its_own_that_names_the_change(
 
 
 async def test_a_hold_is_acknowledged_when_its_slots_are_off_the_list(
-    tmp_path: pathlib.Path, broker: Broker
+    short: pathlib.Path, broker: Broker
 ) -> None:
     """The kubelet sees them no more, the file has the hold, and the ledger says for whom."""
-    async with whole(tmp_path, broker) as (here, there):
+    async with whole(short, broker) as (here, there):
         there.advertise(2, FIRST, Generation(1, 1))
         await eventually(lambda: _counts(here, (4, 4)))
         stamp = hardware.stamp(Generation(1, 7), NAME)
@@ -192,10 +190,10 @@ async def test_a_hold_is_acknowledged_when_its_slots_are_off_the_list(
 
 
 async def test_nothing_that_the_kubelet_asks_waits_for_the_bus(
-    tmp_path: pathlib.Path, broker: Broker
+    short: pathlib.Path, broker: Broker
 ) -> None:
     """With the server gone pods start, and afterwards the ledger says so."""
-    async with whole(tmp_path, broker) as (here, there):
+    async with whole(short, broker) as (here, there):
         there.advertise(4, FIRST, Generation(1, 1))
         await eventually(lambda: _counts(here, (8, 8)))
         await broker.kill()
@@ -210,10 +208,10 @@ async def test_nothing_that_the_kubelet_asks_waits_for_the_bus(
 
 
 async def test_a_refused_pod_is_a_fact_and_a_span_with_an_error(
-    tmp_path: pathlib.Path, broker: Broker
+    short: pathlib.Path, broker: Broker
 ) -> None:
     """Both carry the sentence that the pod ends with."""
-    async with whole(tmp_path, broker) as (here, there):
+    async with whole(short, broker) as (here, there):
         config = slots.time_sliced(4, one_only=True)
         there.inventory.put(
             slots.inventory(config, A, stamp=hardware.stamp(Generation(1, 1), NAME))
@@ -228,9 +226,9 @@ async def test_a_refused_pod_is_a_fact_and_a_span_with_an_error(
         assert (span.ok, span.error) == (False, sentence)
 
 
-async def test_an_idle_allocator_writes_nothing(tmp_path: pathlib.Path, broker: Broker) -> None:
+async def test_an_idle_allocator_writes_nothing(short: pathlib.Path, broker: Broker) -> None:
     """Lists that say the same as before are no news to anybody."""
-    async with whole(tmp_path, broker) as (here, there):
+    async with whole(short, broker) as (here, there):
         there.advertise(4, FIRST, Generation(1, 1))
         await eventually(lambda: _counts(here, (8, 8)))
         await eventually(lambda: there.counts("GPU-a"))

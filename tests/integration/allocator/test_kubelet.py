@@ -27,18 +27,18 @@ X2 = slots.inventory(slots.time_sliced(2), A, B)
 SHARED_NAME = f"{GPU}.shared"
 
 
-async def test_u027_it_registers_at_once_with_an_empty_list(tmp_path: pathlib.Path) -> None:
+async def test_u027_it_registers_at_once_with_an_empty_list(short: pathlib.Path) -> None:
     """U027: within 2 s, whatever is known; devices come into the standing registration."""
-    async with rig(tmp_path) as here, here.serving():
+    async with rig(short) as here, here.serving():
         await eventually(lambda: here.node.kubelet.record.registrations[GPU] == 1, within=2)
         await here.advertise(X4)
         await eventually(lambda: _counts(here, (8, 8)))
         assert here.node.kubelet.record.registrations == {GPU: 1}
 
 
-async def test_pods_get_their_gpus_and_are_in_the_ledger(tmp_path: pathlib.Path) -> None:
+async def test_pods_get_their_gpus_and_are_in_the_ledger(short: pathlib.Path) -> None:
     """U021: distributed over both GPUs, with environment and nodes, and named after List."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(X4)
         async with here.serving():
             await eventually(lambda: _counts(here, (8, 8)))
@@ -59,9 +59,9 @@ async def test_pods_get_their_gpus_and_are_in_the_ledger(tmp_path: pathlib.Path)
             await eventually(lambda: _holders(here, expected))
 
 
-async def test_a_shrink_is_one_list_and_no_registration(tmp_path: pathlib.Path) -> None:
+async def test_a_shrink_is_one_list_and_no_registration(short: pathlib.Path) -> None:
     """U011: x4 to x2: holders keep their slots, nobody is put out."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(X4)
         async with here.serving():
             await eventually(lambda: _counts(here, (8, 8)))
@@ -79,10 +79,10 @@ async def test_a_shrink_is_one_list_and_no_registration(tmp_path: pathlib.Path) 
 
 
 async def test_u041_killed_and_started_again_it_knows_who_holds_what(
-    tmp_path: pathlib.Path,
+    short: pathlib.Path,
 ) -> None:
     """U041: kill -9 loses nothing: same slots, same holders, same since-times, same traces."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(X4)
         killed = await here.process()
         await eventually(lambda: _counts(here, (8, 8)), within=10)
@@ -106,9 +106,9 @@ async def test_u041_killed_and_started_again_it_knows_who_holds_what(
             assert len({pod.key for pod in here.node.kubelet.running()}) == 2
 
 
-async def test_it_registers_again_with_every_new_kubelet(tmp_path: pathlib.Path) -> None:
+async def test_it_registers_again_with_every_new_kubelet(short: pathlib.Path) -> None:
     """A restarted kubelet has removed our socket: it is made anew, pods and slots stay."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(X4)
         async with here.serving():
             await eventually(lambda: _counts(here, (8, 8)))
@@ -119,9 +119,9 @@ async def test_it_registers_again_with_every_new_kubelet(tmp_path: pathlib.Path)
             await eventually(lambda: _holders(here, {"GPU-a::0": "p", "GPU-b::0": "p"}))
 
 
-async def test_u029_no_kubelet_at_first_then_two_of_them(tmp_path: pathlib.Path) -> None:
+async def test_u029_no_kubelet_at_first_then_two_of_them(short: pathlib.Path) -> None:
     """U029: it waits, registers, and ends with one live registration after a quick change."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(X4)
         await here.node.kubelet.stop()
         async with here.serving():
@@ -134,11 +134,11 @@ async def test_u029_no_kubelet_at_first_then_two_of_them(tmp_path: pathlib.Path)
 
 
 async def test_a_kubelet_that_refuses_a_registration_is_quoted_and_asked_again(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    short: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """People read its own sentence, and it may take a plugin later."""
     monkeypatch.setattr(registration, "VERSION", "v1")
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(X4)
         async with here.serving():
             refused = await eventually(lambda: logged.lines(caplog, "is not registered"))
@@ -147,9 +147,9 @@ async def test_a_kubelet_that_refuses_a_registration_is_quoted_and_asked_again(
             await eventually(lambda: _counts(here, (8, 8)))
 
 
-async def test_a_kubelet_that_was_killed_is_waited_for(tmp_path: pathlib.Path) -> None:
+async def test_a_kubelet_that_was_killed_is_waited_for(short: pathlib.Path) -> None:
     """Its socket file stays with nobody behind it; the next kubelet gets its registration."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(X4)
         async with here.serving():
             await eventually(lambda: _counts(here, (8, 8)))
@@ -161,11 +161,11 @@ async def test_a_kubelet_that_was_killed_is_waited_for(tmp_path: pathlib.Path) -
 
 @pytest.mark.parametrize("old", [True, False], ids=["before 1.35", "from 1.35 on"])
 async def test_u031_another_plugin_takes_the_resource_and_gives_it_back(
-    tmp_path: pathlib.Path, old: bool
+    short: pathlib.Path, old: bool
 ) -> None:
     """U031: told once with the other's socket, no fight, and capacity comes back by itself."""
     switches = dataclasses.replace(QUICK, old_endpoint_drops_new=old)
-    async with rig(tmp_path, switches) as here:
+    async with rig(short, switches) as here:
         await here.advertise(X4)
         async with here.serving():
             await eventually(lambda: _counts(here, (8, 8)))
@@ -180,12 +180,12 @@ async def test_u031_another_plugin_takes_the_resource_and_gives_it_back(
 
 
 async def test_a_resource_whose_ids_only_look_like_ours_stays_its_plugins(
-    tmp_path: pathlib.Path,
+    short: pathlib.Path,
 ) -> None:
     """Other plugins make ids of UUIDs too: what their pods hold is no reason to serve it."""
     other = "v.io/gpu"
-    theirs = plugin.Plugin(tmp_path / "device-plugins", {"GPU-a-0": True}, resource=other)
-    async with rig(tmp_path) as here, theirs:
+    theirs = plugin.Plugin(short / "device-plugins", {"GPU-a-0": True}, resource=other)
+    async with rig(short) as here, theirs:
         await eventually(lambda: _counts(here, (1, 1), other))
         await here.node.create(pod_object("p", {other: 1}))
         await eventually(lambda: _running(here, "p"))
@@ -199,10 +199,10 @@ async def test_a_resource_whose_ids_only_look_like_ours_stays_its_plugins(
 
 
 async def test_u033_a_successor_takes_over_and_capacity_never_falls(
-    tmp_path: pathlib.Path,
+    short: pathlib.Path,
 ) -> None:
     """U033: the one that stops answers until the other is registered, whose lists then count."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(X4)
         async with asyncio.TaskGroup() as tasks:
             first = tasks.create_task(app.serve(here.settings))
@@ -223,10 +223,10 @@ async def test_u033_a_successor_takes_over_and_capacity_never_falls(
 
 
 async def test_u111_pods_run_on_and_one_comes_in_the_middle_of_an_upgrade(
-    tmp_path: pathlib.Path,
+    short: pathlib.Path,
 ) -> None:
     """U111: three hold their slots, the fourth gets one of those left, none is refused."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(X4)
         async with asyncio.TaskGroup() as tasks:
             first = tasks.create_task(app.serve(here.settings))
@@ -249,10 +249,10 @@ async def test_u111_pods_run_on_and_one_comes_in_the_middle_of_an_upgrade(
 
 
 async def test_a_kubelet_that_drops_the_successor_hears_of_it_again(
-    tmp_path: pathlib.Path,
+    short: pathlib.Path,
 ) -> None:
     """A replaced plugin's end cuts off its successor (before 1.35): it registers once more."""
-    async with rig(tmp_path, dataclasses.replace(QUICK, old_endpoint_drops_new=True)) as here:
+    async with rig(short, dataclasses.replace(QUICK, old_endpoint_drops_new=True)) as here:
         await here.advertise(X4)
         async with asyncio.TaskGroup() as tasks:
             first = tasks.create_task(app.serve(here.settings))
@@ -265,9 +265,9 @@ async def test_a_kubelet_that_drops_the_successor_hears_of_it_again(
                 await eventually(lambda: _counts(here, (8, 8)))
 
 
-async def test_u053_a_sick_gpu_is_one_list(tmp_path: pathlib.Path) -> None:
+async def test_u053_a_sick_gpu_is_one_list(short: pathlib.Path) -> None:
     """U053: all its slots and no other, with the bus away; holders stay; back when it heals."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(X4)
         async with here.serving():
             await eventually(lambda: _counts(here, (8, 8)))
@@ -285,7 +285,7 @@ async def test_u053_a_sick_gpu_is_one_list(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("sick_first", [True, False], ids=["it counts nothing", "it counts others"])
 async def test_a_long_list_that_is_still_being_taken_tells_of_no_other_plugin(
-    tmp_path: pathlib.Path,
+    short: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     sick_first: bool,
@@ -304,7 +304,7 @@ async def test_a_long_list_that_is_still_being_taken_tells_of_no_other_plugin(
         slots.inventory(config, slots.sick(A) if sick else A)
         for sick in (sick_first, not sick_first)
     )
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(before)
         async with here.serving():
             await eventually(lambda: _counts(here, (4000, 0 if sick_first else 4000)))
@@ -319,10 +319,10 @@ async def test_a_long_list_that_is_still_being_taken_tells_of_no_other_plugin(
 
 
 async def test_a_renamed_resource(
-    tmp_path: pathlib.Path,
+    short: pathlib.Path,
 ) -> None:
     """The old endpoint ends with its last holder; no GPU is offered twice in between."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(X4)
         async with here.serving():
             await eventually(lambda: _counts(here, (8, 8)))
@@ -341,9 +341,9 @@ async def test_a_renamed_resource(
             await eventually(lambda: not _sockets(here))
 
 
-async def test_more_than_one_slot_fails_with_our_sentence(tmp_path: pathlib.Path) -> None:
+async def test_more_than_one_slot_fails_with_our_sentence(short: pathlib.Path) -> None:
     """The pod ends in UnexpectedAdmissionError and says resource, number, limit and field."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(slots.inventory(slots.time_sliced(4, one_only=True), A, B))
         async with here.serving():
             await eventually(lambda: _counts(here, (8, 8)))
@@ -356,9 +356,9 @@ async def test_more_than_one_slot_fails_with_our_sentence(tmp_path: pathlib.Path
             assert not await here.holders()
 
 
-async def test_whole_gpus_and_init_containers(tmp_path: pathlib.Path) -> None:
+async def test_whole_gpus_and_init_containers(short: pathlib.Path) -> None:
     """An init container's GPU goes to the app container; the ledger names the latter."""
-    async with rig(tmp_path) as here:
+    async with rig(short) as here:
         await here.advertise(slots.inventory(UNSHARED, A, B))
         async with here.serving():
             await eventually(lambda: _counts(here, (2, 2)))

@@ -56,10 +56,10 @@ async def _holders(port: int) -> list[str]:
 
 
 async def test_u087_three_pods_on_four_slots_are_three_series_until_one_goes(
-    tmp_path: pathlib.Path,
+    short: pathlib.Path,
 ) -> None:
     """U087: one a held slot, 0 for the free one, the same at each scrape, gone with its pod."""
-    async with rig(tmp_path) as here, scraped(here) as port:
+    async with rig(short) as here, scraped(here) as port:
         await _start(here, "p1", "p2", "p3")
 
         async def are(*pods: str) -> bool:
@@ -118,10 +118,10 @@ async def _receiver(kind: str) -> AsyncIterator[Receiver]:
 
 @pytest.mark.parametrize("kind", ["refuses", "hangs"])
 async def test_a_receiver_that_is_down_costs_entries_and_they_are_counted(
-    kind: str, tmp_path: pathlib.Path
+    kind: str, short: pathlib.Path
 ) -> None:
     """Pods are admitted, scrapes are answered, and the loss is told."""
-    async with rig(tmp_path) as here, _receiver(kind) as receiver:
+    async with rig(short) as here, _receiver(kind) as receiver:
         variables = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.address,
             "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
@@ -141,9 +141,9 @@ async def test_a_receiver_that_is_down_costs_entries_and_they_are_counted(
             assert ("otlp",) in values(await scrape(port), "slicewire_queue_depth", "queue")
 
 
-async def test_a_planned_stop_waits_for_no_receiver_that_hangs(tmp_path: pathlib.Path) -> None:
+async def test_a_planned_stop_waits_for_no_receiver_that_hangs(short: pathlib.Path) -> None:
     """With the standard deadline of 10 s, and spans and readings on their way."""
-    async with rig(tmp_path) as here, _receiver("hangs") as receiver:
+    async with rig(short) as here, _receiver("hangs") as receiver:
         variables = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.address,
             "OTEL_METRIC_EXPORT_INTERVAL": "200",
@@ -158,8 +158,8 @@ async def _three(port: int) -> bool:
     return await _holders(port) == ["p1", "p2", "p3"]
 
 
-async def test_without_metrics_the_port_only_says_that_it_lives(tmp_path: pathlib.Path) -> None:
-    async with rig(tmp_path) as here, scraped(here, SLICEWIRE_METRICS="false") as port:
+async def test_without_metrics_the_port_only_says_that_it_lives(short: pathlib.Path) -> None:
+    async with rig(short) as here, scraped(here, SLICEWIRE_METRICS="false") as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
         assert (await reader.read()).startswith(b"HTTP/1.1 404 ")
