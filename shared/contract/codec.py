@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 import pydantic
 import pydantic_core
 
+from shared.contract import limits
 from shared.contract.messages import SCHEMA, Stamp
 
 PACKED_FROM_BYTES = 256 * 1024
@@ -82,7 +83,8 @@ def decode(kind: type[M], data: bytes) -> M:
     """Read JSON bytes, packed or not, as a message of `kind`.
 
     Raises:
-        UnreadableError: not JSON, not of this kind, too large, or of a newer schema than ours.
+        UnreadableError: not JSON, not of this kind, too large, of a newer schema than ours, or of
+            hardware that there is not.
     """
     unpacked = _unpacked(kind, data)
     try:
@@ -93,6 +95,8 @@ def decode(kind: type[M], data: bytes) -> M:
         place = ".".join(str(part) for part in first["loc"]) or "(the whole text)"
         raise UnreadableError(f"{kind.__name__}: {place}: {first['msg']}") from error
     _refuse_newer(kind, getattr(message, "stamp", None))
+    if fault := limits.fault(message):
+        raise UnreadableError(f"{kind.__name__}: {fault}")
     return message
 
 

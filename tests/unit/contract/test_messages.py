@@ -18,6 +18,7 @@ from shared.contract.facts import Fact
 from shared.contract.generation import Generation
 from shared.contract.messages import (
     SCHEMA,
+    Cuttable,
     Hold,
     Intent,
     Inventory,
@@ -30,7 +31,12 @@ from shared.contract.messages import (
 from shared.contract.spans import SpanRecord, Spans
 from shared.contract.usage import Usage
 from shared.contract.waiting import Waiting
+from shared.domain.gpu import MigDevice
+from shared.domain.sharing import UNSHARED, Share
 from shared.domain.slots import Holder, SlotState
+from shared.geometry.board import Board, Profile
+from shared.sharing import entries
+from tests.support import hardware, slots
 
 KINDS = [pytest.param(each.message, id=each.name) for each in (*table.BUCKETS, *table.LOGS)]
 NUMBERS = st.integers(min_value=0, max_value=2**63 - 1)
@@ -45,6 +51,20 @@ st.register_type_strategy(
     Stamp,
     st.builds(Stamp, node=TEXTS, writer=TEXTS, store=NUMBERS, generation=st.from_type(Generation)),
 )
+
+FEW_SLICES = st.integers(0, 8)
+st.register_type_strategy(
+    MigDevice,
+    st.builds(MigDevice, start=FEW_SLICES, size=st.integers(1, 8)),
+)
+st.register_type_strategy(
+    Profile,
+    st.builds(Profile, starts=st.lists(FEW_SLICES, min_size=1).map(tuple), size=st.integers(1, 8)),
+)
+st.register_type_strategy(
+    Board, st.builds(Board, profiles=st.lists(st.from_type(Profile), min_size=1).map(tuple))
+)
+st.register_type_strategy(Share, st.builds(Share, replicas=st.integers(0, 100)))
 
 st.register_type_strategy(
     SpanRecord,
@@ -116,6 +136,47 @@ def test_a_number_that_no_clock_or_count_gives_is_refused(at: str, number: int) 
     body = json.loads(codec.encode(progress)) | {at: number}
     with pytest.raises(UnreadableError, match=rf"^Progress: {at}: "):
         codec.decode(Progress, json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("replicas", [-1, entries.MOST_IDS + 1, 2**31, entries.MOST_IDS // 2 + 1])
+def test_more_slots_than_a_kubelet_takes_are_refused(replicas: int) -> None:
+    """Of a resource, on whichever devices: whoever lists them would not end."""
+    told = slots.inventory(slots.time_sliced(2), hardware.gpu(0), hardware.gpu(1))
+    body = json.loads(codec.encode(told))
+    for share in body["shares"]:
+        share["replicas"] = replicas
+    with pytest.raises(UnreadableError, match=r"^Inventory: shares: "):
+        codec.decode(Inventory, json.dumps(body).encode())
+
+
+@pytest.mark.parametrize(("start", "size"), [(-1, 1), (0, 0), (0, 65), (2**40, 1), (0, 2**40)])
+def test_slices_that_no_board_has_are_refused(start: int, size: int) -> None:
+    """Whoever draws them would divide by nothing, or draw without end."""
+    told = json.loads(codec.encode(slots.inventory(UNSHARED, hardware.mig_gpu(0, 2))))
+    told["gpus"][0]["mig_devices"][1] |= {"start": start, "size": size}
+    with pytest.raises(UnreadableError, match=r"^Inventory: gpus: "):
+        codec.decode(Inventory, json.dumps(told).encode())
+    profile = Profile(name="1g", slices=1, size=size, starts=(start,), most=1)
+    assert "1g" in _fault_of_board(profile)
+
+
+def test_a_board_without_profiles_or_places_is_refused() -> None:
+    """It could not be cut, so nobody tells of it."""
+    assert _fault_of_board()
+    assert _fault_of_board(Profile(name="1g", slices=1, size=1, starts=(), most=1))
+
+
+def _fault_of_board(*profiles: Profile) -> str:
+    board = Board(memory_mib=1, profiles=profiles)
+    progress = Progress(
+        stamp=Stamp(node="n", writer="w"),
+        phase=Phase.IDLE,
+        sentence="",
+        boards=(Cuttable(gpus=("GPU-a",), board=board),),
+    )
+    with pytest.raises(UnreadableError, match=r"^Progress: boards: ") as refused:
+        codec.decode(Progress, codec.encode(progress))
+    return str(refused.value)
 
 
 @pytest.mark.parametrize("data", [b"", b"no JSON", b"[]", b"{}", b'{"stamp": {"node": "x"}}'])
