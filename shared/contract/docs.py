@@ -84,7 +84,7 @@ written with `_` for each dot: `{NODE}` is `{table.node_token(NODE)}`. Every mes
 packed by gzip from {codec.PACKED_FROM_BYTES // 1024} KiB on, and carries a stamp (schema
 version {messages.SCHEMA}, node, writer, store, generation) and, as a header, `traceparent`.
 Readers take unknown keys; they refuse a greater schema version, whole numbers beyond 64 bits,
-more than {entries.MOST_IDS} slots of one resource, and memory slices beyond the {limits.MOST_SLICES}th.
+more than {entries.MOST_IDS} slots of one resource, and memory slices beyond {limits.MOST_SLICES}.
 """
 
 RULES = f"""
