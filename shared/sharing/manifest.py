@@ -7,11 +7,14 @@ by the lines of that file.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shared.domain.errors import Place, Problem
 from shared.sharing import foreign, scalars, suggest, tree
 from shared.sharing.findings import Findings
+
+_LISTS = ("List", "ConfigMapList")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ def texts(body: str) -> dict[str, Text] | None:
     """
     findings = Findings()
     documents = tree.documents(body, findings)
-    objects = [node for node in documents if isinstance(node, tree.Mapping) and _kind(node)]
+    objects = [each for node in documents for each in _objects(node)]
     if not objects:
         return None
     maps = [node for node in objects if _kind(node) == "ConfigMap"]
@@ -57,6 +60,18 @@ def texts(body: str) -> dict[str, Text] | None:
     found = _data(maps[0], tree.lines(body), findings)
     findings.settle()
     return found
+
+
+def _objects(node: tree.Node) -> Iterator[tree.Mapping]:
+    """The object that stands there, or those of a list, as `kubectl get --output yaml` prints it."""
+    if not isinstance(node, tree.Mapping) or not _kind(node):
+        return
+    items = node.entries.get("items")
+    if _kind(node) in _LISTS and items and isinstance(items.value, tree.Sequence):
+        listed = [each for item in items.value.items for each in _objects(item)]
+        yield from listed or [node]
+    else:
+        yield node
 
 
 def _kind(node: tree.Mapping) -> str:

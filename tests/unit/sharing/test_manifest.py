@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from shared.domain.errors import RefusedError
+from shared.domain.errors import Place, RefusedError
 from shared.sharing import load, manifest
 
+MAP = "{apiVersion: v1, kind: ConfigMap}"
 FILE = """\
 apiVersion: v1
 kind: Namespace
@@ -77,6 +78,19 @@ def test_json_manifests_are_read() -> None:
     assert texts["any"].text == "version: v1\n"
 
 
+@pytest.mark.parametrize("kind", ["List", "ConfigMapList"])
+def test_a_list_with_one_config_map_is_a_manifest_of_it(kind: str) -> None:
+    """What `kubectl get configmaps -o yaml` prints; lines count in the file."""
+    file = (
+        f"apiVersion: v1\nkind: {kind}\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n"
+        "  data:\n    any: |\n      version: v1\n"
+    )
+    texts = manifest.texts(file)
+    assert texts is not None
+    assert texts["any"].text == "version: v1\n"
+    assert texts["any"].place == Place(8, 7)
+
+
 @pytest.mark.parametrize("text", ["", "version: v1", "a: 1\n---\nb: 2", "- 1"])
 def test_a_bare_text_is_no_manifest(text: str) -> None:
     """Such a file is read as the sharing text itself."""
@@ -87,6 +101,11 @@ def test_a_bare_text_is_no_manifest(text: str) -> None:
     ("file", "part"),
     [
         ("apiVersion: v1\nkind: Secret\n", "holds 0 ConfigMaps (Secret)"),
+        (
+            f"apiVersion: v1\nkind: List\nitems: [{MAP}, {MAP}]\n",
+            "holds 2 ConfigMaps (ConfigMap, ConfigMap)",
+        ),
+        ("apiVersion: v1\nkind: List\nitems: []\n", "holds 0 ConfigMaps (List)"),
         (FILE + "---\napiVersion: v1\nkind: ConfigMap\n", "holds 2 ConfigMaps"),
         ("apiVersion: v1\nkind: ConfigMap\ndata: {any: {a: b}}", "the value of a ConfigMap's key"),
         ("apiVersion: v1\nkind: ConfigMap\ndata: {any: 4}", "data.any, line 3, column 13"),
