@@ -63,7 +63,7 @@ def texts(body: str) -> dict[str, Text] | None:
 
 
 def _objects(node: tree.Node) -> Iterator[tree.Mapping]:
-    """The object that stands there, or those of a list, as `kubectl get --output yaml` prints it."""
+    """The object that stands there, or those of a list as `kubectl get --output yaml` prints it."""
     if not isinstance(node, tree.Mapping) or not _kind(node):
         return
     items = node.entries.get("items")
