@@ -30,6 +30,9 @@ LONGEST_PATH: Final = 107
 # somebody whose answer is none. (TimeoutError is an OSError.)
 UNREACHABLE: Final = (OSError, exceptions.StreamTerminatedError, message.DecodeError)
 
+# Turns of the loop that asyncio needs from a connection's acceptance until a protocol is told.
+_ACCEPTING: Final = 2
+
 # Inode and time of creation.
 Identity = tuple[int, int]
 
@@ -90,11 +93,20 @@ class _HangingUpServer(server.Server):
 
     async def hang_up(self) -> None:
         """Cancel the calls in progress, let them say goodbye, then close their connections."""
+        await self._accept_no_more()
         self.close()
         for protocol, handler in self._accepted.items():
             await handler.wait_closed()
             protocol.processor.close()
         await self.wait_closed()
+
+    async def _accept_no_more(self) -> None:
+        """Let connections be made that are half made: asyncio would neither make nor end them."""
+        loop = asyncio.get_running_loop()
+        for listening in cast("asyncio.Server", self._server).sockets:
+            loop.remove_reader(listening.fileno())
+        for _ in range(_ACCEPTING):
+            await asyncio.sleep(0)
 
 
 def _remove_socket(path: pathlib.Path, only: Identity | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pathlib
 import socket
 
@@ -102,6 +103,25 @@ async def test_a_call_past_its_deadline_and_a_path_nobody_serves_count_as_unreac
     async with sockets.UnixServer(path, [Registry(answers=False)]):
         with pytest.raises(sockets.UNREACHABLE):
             await register(path, timeout=0.05)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_server_may_close_while_somebody_connects(
+    turns: int, tmp_path: pathlib.Path
+) -> None:
+    """However many turns of the loop the connection has had; the caller is hung up on."""
+    server = sockets.UnixServer(tmp_path / "s.sock", [Registry()])
+    await server.start()
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.setblocking(False)
+        caller.connect(str(server.path))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await server.close()
+        async with asyncio.timeout(5):
+            with contextlib.suppress(ConnectionResetError):
+                while await asyncio.get_running_loop().sock_recv(caller, 1024):
+                    pass
 
 
 @pytest.mark.parametrize("turns", range(8))
