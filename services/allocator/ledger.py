@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from services.allocator import forms, told
 from services.allocator.grants import Grant, Key, Listed
 from services.allocator.told import Told
+from services.allocator.withholding import Withheld
 from shared.contract.messages import Hold, Inventory
 from shared.domain import slots as slot_ids
 from shared.domain.slots import Holder
@@ -104,10 +105,18 @@ def withheld(state: State, hold: Hold, now_ns: int) -> Change:
     It may tell of pods that have ended. Nobody new gets such a slot while the hold stands, so a
     pod of that name that comes later is none of its holders.
     """
+    held = Withheld.by(hold)
+    gpus = state.inventory.gpus if state.inventory else ()
+    of = {part.uuid: gpu.uuid for gpu in gpus for part in gpu.mig_devices}
+
+    def is_withheld(slot: str) -> bool:
+        device = slot_ids.device_of(slot)
+        return held.covers(slot, device, of.get(device, device))
+
     ended = {
         (key, holder): 0
         for key, grant in state.grants.items()
-        if _is_withheld(grant, hold, state.inventory)
+        if is_withheld(grant.slot)
         for holder in grant.names
         if holder.pod_key in hold.ended
     }
@@ -146,14 +155,6 @@ def rebuilt(before: State, after: State) -> dict[str, int]:
 def doubtful(state: State) -> bool:
     """Whether a holder was missing from the last List, so that another should follow soon."""
     return any(grant.missed_ns and not grant.unresolved for grant in state.grants.values())
-
-
-def _is_withheld(grant: Grant, hold: Hold, inventory: Inventory | None) -> bool:
-    device = slot_ids.device_of(grant.slot)
-    gpus = inventory.gpus if inventory else ()
-    of = {part.uuid: gpu.uuid for gpu in gpus for part in gpu.mig_devices}
-    cut = of.get(device, device) in hold.recut and device not in hold.kept
-    return cut or grant.slot in hold.slots
 
 
 def _as_offered(grant: Grant, state: State) -> Grant:

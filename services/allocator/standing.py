@@ -13,6 +13,7 @@ from services.allocator import daemons, forms, hardware
 from services.allocator.grants import Grant, Key
 from services.allocator.hardware import Device
 from services.allocator.ledger import State
+from services.allocator.withholding import NOTHING, Withheld
 from shared.contract.messages import Hold
 from shared.domain import slots as slot_ids
 from shared.domain.sharing import AllocationPolicy, Offer, Share, Strategy
@@ -128,14 +129,9 @@ class _World:
 
 @dataclass(frozen=True, slots=True)
 class _Withholding:
-    """The agent's hold: slots stay listed, unhealthy, while anybody has one of them.
+    """The agent's hold: slots stay listed, unhealthy, while anybody has one of them."""
 
-    It covers whatever appears on a GPU that is being cut, but not the devices that stay.
-    """
-
-    slots: frozenset[str] = frozenset()
-    recut: frozenset[str] = frozenset()
-    kept: frozenset[str] = frozenset()
+    held: Withheld = NOTHING
     busy: bool = False
     reason: str = ""
 
@@ -145,20 +141,14 @@ class _Withholding:
     ) -> _Withholding:
         if hold is None:
             return cls()
-        found = cls(
-            slots=frozenset(hold.slots),
-            recut=frozenset(hold.recut),
-            kept=frozenset(hold.kept),
-            reason=f"it is withheld: {hold.reason}",
-        )
+        found = cls(Withheld.by(hold), reason=f"it is withheld: {hold.reason}")
         devices = ((slot, known.get(slot_ids.device_of(slot))) for _, slot in grants)
         busy = any(device is not None and found.covers(slot, device) for slot, device in devices)
         return replace(found, busy=busy)
 
     def covers(self, slot: str, device: Device) -> bool:
         """Whether a slot is withheld."""
-        cut = device.gpu_uuid in self.recut and device.uuid not in self.kept
-        return cut or slot in self.slots
+        return self.held.covers(slot, device.uuid, device.gpu_uuid)
 
 
 def _of_offer(offer: Offer, world: _World, hold: _Withholding) -> Iterable[Slot]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,12 +9,11 @@ from services.rehearsal import spot as spots
 from services.rehearsal.spot import Spot
 from services.rehearsal.story import Node
 from shared.simulation.gpu import boards, catalogue
-from shared.simulation.kube.apiserver import kinds, validation
+from shared.simulation.kube.apiserver import kinds, names, validation
 from shared.simulation.kube.kubelet.switches import Switches
 
 GPU_KEYS = ("model", "uuid", "memoryMiB", "pciDevice", "migMode", "instances", "profileIds")
 NODE_KEYS = ("name", "gpus", "labels", "kubelet")
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def _period(spot: Spot) -> float:
@@ -75,7 +73,7 @@ def refuse_invalid(spot: Spot, kind: kinds.Kind, body: Mapping[str, Any]) -> Non
 
 def _name(spot: Spot) -> str:
     name = spot.text("a node's name")
-    if name and not (_NAME.fullmatch(name) and len(name) <= 253):
+    if name and names.fault_of_name(name):
         spot.refuse(
             "a node's name has lower-case letters, digits, - and . only", "write one like gpu-a.lan"
         )
