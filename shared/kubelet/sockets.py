@@ -134,22 +134,7 @@ def _identity(path: pathlib.Path) -> Identity | None:
     return (found.st_ino, found.st_mtime_ns) if stat.S_ISSOCK(found.st_mode) else None
 
 
-@contextlib.asynccontextmanager
-async def channel(path: str | pathlib.Path) -> AsyncIterator[client.Channel]:
-    """Open a client channel to a socket file and close it at the end of the block.
-
-    The connection is made by the first call; give each call its own `timeout=`. Calls raise one of
-    `UNREACHABLE`, or GRPCError with the peer's answer.
-    """
-    connection = _Channel(path=str(path))
-    with _cancels_taken_back():
-        try:
-            yield connection
-        finally:
-            connection.close()
-
-
-class _Channel(client.Channel):
+class Channel(client.Channel):
     """grpclib's channel, for which a peer that is gone before the first write is unreachable.
 
     Its own makes a stream of such a connection, and ends with an AttributeError.
@@ -160,6 +145,21 @@ class _Channel(client.Channel):
         if not self._connected:
             raise exceptions.StreamTerminatedError("Connection lost")
         return protocol
+
+
+@contextlib.asynccontextmanager
+async def channel(path: str | pathlib.Path) -> AsyncIterator[client.Channel]:
+    """Open a client channel to a socket file and close it at the end of the block.
+
+    The connection is made by the first call; give each call its own `timeout=`. Calls raise one of
+    `UNREACHABLE`, or GRPCError with the peer's answer.
+    """
+    connection = Channel(path=str(path))
+    with _cancels_taken_back():
+        try:
+            yield connection
+        finally:
+            connection.close()
 
 
 @contextlib.contextmanager

@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import pathlib
 import socket
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 from grpclib import server
 
 from shared.kubelet import sockets
 from shared.kubelet.v1beta1 import api_grpc, api_pb2
+from shared.simulation.kube.kubelet import endpoint
 
 
 class Registry(api_grpc.RegistrationBase):
@@ -130,21 +133,37 @@ async def test_a_peer_that_goes_at_any_moment_counts_as_unreachable(
 ) -> None:
     """However many turns of the loop a call has had: just connected, about to write, waiting."""
     path = tmp_path / "s.sock"
+    assert await _is_unreachable(register(path), path, turns)
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_plugin_that_goes_at_any_moment_counts_as_unreachable(
+    turns: int, tmp_path: pathlib.Path
+) -> None:
+    """So it is for the fake kubelet that dials it: a plugin may be killed as it registers."""
+    path = tmp_path / "s.sock"
+    plugin = endpoint.Endpoint(path, "nvidia.com/gpu")
+    assert await _is_unreachable(plugin.connect(), path, turns)
+    plugin.close()
+
+
+async def _is_unreachable(call: Coroutine[Any, Any, None], path: pathlib.Path, turns: int) -> bool:
+    """Whether a call finds nobody when its peer goes after so many turns of the loop."""
+
+    async def fails() -> bool:
+        with pytest.raises(sockets.UNREACHABLE):
+            await call
+        return True
+
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(_unreachable(path))
+            called = tasks.create_task(fails())
             for _ in range(turns):
                 await asyncio.sleep(0)
             listening.close()
-    assert call.result()
-
-
-async def _unreachable(path: pathlib.Path) -> bool:
-    with pytest.raises(sockets.UNREACHABLE):
-        await register(path)
-    return True
+    return called.result()
 
 
 async def test_a_call_that_failed_leaves_no_cancellation_behind(tmp_path: pathlib.Path) -> None:

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from grpclib import GRPCError, Status, client, config
+from grpclib import GRPCError, Status, config
 
 from shared.kubelet import sockets
 from shared.kubelet.v1beta1 import api_grpc, api_pb2
@@ -32,7 +32,7 @@ class Endpoint:
         windows = config.Configuration(
             http2_connection_window_size=WINDOW, http2_stream_window_size=WINDOW
         )
-        self._channel = client.Channel(path=str(path), config=windows)
+        self._channel = sockets.Channel(path=str(path), config=windows)
         self._plugin = api_grpc.DevicePluginStub(self._channel)
 
     async def connect(self) -> None:
